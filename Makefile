@@ -1,0 +1,59 @@
+# `make` explains the targets. Everything below ~/.cargo/bin and target/tools is found without a login shell.
+
+export PATH := $(HOME)/.cargo/bin:$(CURDIR)/target/tools/node_modules/.bin:$(PATH)
+export CARGO_TERM_COLOR ?= auto
+
+LOCKED := $(if $(wildcard Cargo.lock),--locked)
+# The dev profile optimises too, but not across crates: the first result comes sooner, and `make test` builds the same files.
+NUMAMMA := target/debug/numamma
+DEMO := target/demo
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup build web demo test bench lint clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-7s %s\n' "$$target" "$$text"; done
+
+setup: ## install the tools that building and testing need
+	@scripts/setup --for test
+
+build: ## build the release binary, target/release/numamma
+	@scripts/setup --for build
+	@$(MAKE) --no-print-directory web
+	cargo build $(LOCKED) --release --package numamma
+
+web: ## build the pages that the binary carries
+	@scripts/setup --for web
+	@scripts/web
+
+demo: ## set up, build, record a small OpenMP program, print its report
+	@scripts/setup --for demo
+	@$(MAKE) --no-print-directory web
+	cargo build $(LOCKED) --package numamma
+	@$(MAKE) --no-print-directory -C workloads build/triad
+	@mkdir -p $(DEMO)
+	$(NUMAMMA) record --force -o $(DEMO)/triad.numamma -- workloads/build/triad
+	$(NUMAMMA) report $(DEMO)/triad.numamma
+	$(NUMAMMA) html $(DEMO)/triad.numamma --force -o $(DEMO)/triad.html
+	@printf '\nThe same report as a page, for any browser: %s\n' '$(CURDIR)/$(DEMO)/triad.html'
+
+test: ## set up, build, lint and run all tests
+	@scripts/setup --for test
+	@scripts/test
+
+bench: ## measure the budgets
+	@scripts/setup --for bench
+	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory -C workloads
+	@benches/run
+
+lint: ## check format, lints and the rules of the source tree
+	@scripts/setup --for build
+	@$(MAKE) --no-print-directory web
+	@scripts/lint
+
+clean: ## remove what was built
+	cargo clean
+	rm -rf web/dist web/node_modules
+	$(MAKE) --no-print-directory -C workloads clean

@@ -1,0 +1,211 @@
+//! One pass over the samples: everything that is counted per object, page, thread and line.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use numamma_attribute::Cursor;
+use numamma_trace::{Access, Dataset, ObjectKind, Rule, SampleRow, TraceError};
+use rustc_hash::FxHashMap;
+
+use crate::first_touch::{Touch, Touches};
+use crate::groups::{GroupId, Groups};
+use crate::pages::{PageAddress, PageKey, PageNodes, page_key};
+use crate::summary::Tables;
+
+/// Cost and accesses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    /// Samples that carry cost.
+    pub samples: u64,
+    /// Nanoseconds.
+    pub cost: i64,
+    pub reads: f64,
+    pub writes: f64,
+}
+
+impl Count {
+    pub fn add(&mut self, row: &SampleRow) {
+        if row.cost > 0 {
+            self.samples += 1;
+            self.cost += row.cost;
+        }
+        let accesses = f64::from(row.accesses);
+        if row.access & Access::Read as i32 != 0 {
+            self.reads += accesses;
+        }
+        if row.access & Access::Write as i32 != 0 {
+            self.writes += accesses;
+        }
+    }
+
+    /// Reads and writes.
+    pub fn accesses(&self) -> f64 {
+        self.reads + self.writes
+    }
+}
+
+/// What is counted of a group.
+#[derive(Clone, Debug, Default)]
+pub struct GroupCount {
+    pub all: Count,
+    pub remote_reads: f64,
+    pub remote_writes: f64,
+    /// Accesses whose page's node and whose CPU's node are known.
+    pub located: f64,
+    pub threads: FxHashMap<i32, Count>,
+    pub pages: FxHashMap<PageKey, PageCount>,
+}
+
+/// What is counted of a page of a group.
+#[derive(Clone, Debug)]
+pub struct PageCount {
+    /// Where it was when it was first sampled.
+    pub address: PageAddress,
+    /// Samples that carry cost, and spread accesses.
+    pub samples: u64,
+    /// Accesses by thread; few threads use a page.
+    pub by_thread: Vec<(i32, f64)>,
+    /// Who touched it first, if it was before the object's time; else see [`Touches::in_life`].
+    pub touched_before: Option<Touch>,
+}
+
+/// All that is counted.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub groups: Vec<GroupCount>,
+    /// Data accesses of the run, attributed or not.
+    pub data: Count,
+    pub recorded: u64,
+    pub attributed: u64,
+    pub unattributed: HashMap<&'static str, u64>,
+    /// Attributed cost and accesses per thread.
+    pub threads: FxHashMap<i32, Count>,
+    /// Samples of each thread on each CPU.
+    pub cpus: FxHashMap<(i32, i32), u64>,
+    /// Counts per code address and group.
+    pub code: FxHashMap<(i32, i64), FxHashMap<Option<GroupId>, Count>>,
+}
+
+/// Reasons why a sample belongs to no object: their names in reports.
+pub mod reason {
+    /// No instruction near the sample accesses memory.
+    pub const NO_ACCESS: &str = "no_memory_access";
+    /// The thread was waiting in a spin loop for another one.
+    pub const SPIN_WAIT: &str = "spin_wait";
+    /// The address depends on a register whose value is not known.
+    pub const ADDRESS: &str = "address_unknown";
+    /// The code could not be read.
+    pub const CODE: &str = "code_unreadable";
+    /// Memory of the allocator or of the C library that is no live object.
+    pub const ALLOCATOR: &str = "allocator";
+    /// Memory of the kernel's in the program: vdso, vvar.
+    pub const KERNEL: &str = "kernel_mapping";
+    /// NumaMMA's own library and rings in the program.
+    pub const RECORDER: &str = "recorder";
+    /// No mapping is known there.
+    pub const UNMAPPED: &str = "unmapped";
+}
+
+/// Counts the samples of a recording.
+pub fn count(
+    dataset: &Dataset,
+    tables: &Tables,
+    groups: &Groups,
+    nodes: &PageNodes,
+    touches: &Touches,
+) -> Result<Counters, TraceError> {
+    let mut counters = Counters { groups: vec![GroupCount::default(); groups.groups.len()], ..Counters::default() };
+    let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
+    let cpu_nodes = &dataset.meta().cpu_nodes;
+    let several_nodes = dataset.meta().nodes > 1;
+    dataset.visit(|rows: &mut Vec<SampleRow>| {
+        for row in rows.iter() {
+            let process = tables.process_of(row.thread);
+            if row.cost > 0 {
+                counters.recorded += 1;
+                *counters.cpus.entry((row.thread, row.cpu)).or_default() += 1;
+            }
+            let without = |reason, counters: &mut Counters| *counters.unattributed.entry(reason).or_default() += 1;
+            let rule = |rule: Rule| row.rule == rule as i32;
+            if rule(Rule::None) || rule(Rule::SpinWait) {
+                without(if rule(Rule::None) { reason::NO_ACCESS } else { reason::SPIN_WAIT }, &mut counters);
+                continue;
+            }
+            counters.data.add(row);
+            if rule(Rule::Unreadable) || rule(Rule::AddressUnknown) {
+                without(if rule(Rule::Unreadable) { reason::CODE } else { reason::ADDRESS }, &mut counters);
+                continue;
+            }
+            let addr = row.addr as u64;
+            let mut spare = Cursor::default();
+            let cursor = cursors.get_mut(row.thread as usize).unwrap_or(&mut spare);
+            let object = groups.index.find(process, addr, row.time, cursor);
+            let group = object.and_then(|object| groups.of_object[object]);
+            let code = counters.code.entry((process, row.ip)).or_default();
+            code.entry(group).or_default().add(row);
+            let (Some(object), Some(group)) = (object, group) else {
+                if row.cost > 0 {
+                    without(region_reason(tables, object), &mut counters);
+                }
+                continue;
+            };
+            if row.cost > 0 {
+                counters.attributed += 1;
+            }
+            counters.threads.entry(row.thread).or_default().add(row);
+            let count = &mut counters.groups[group as usize];
+            count.all.add(row);
+            count.threads.entry(row.thread).or_default().add(row);
+
+            let object = &tables.objects[object];
+            let key = page_key(&groups.groups[group as usize], object, addr, tables.page_bytes);
+            let address = (process, addr / tables.page_bytes);
+            let page = match count.pages.entry(key) {
+                Entry::Occupied(page) => page.into_mut(),
+                Entry::Vacant(page) => page.insert(PageCount {
+                    address,
+                    samples: 0,
+                    by_thread: Vec::new(),
+                    touched_before: match touches.in_life.contains_key(&(group, key)) {
+                        true => None,
+                        false => touches.before(address, row.time),
+                    },
+                }),
+            };
+            page.samples += 1;
+            let accesses = weight(row);
+            match page.by_thread.iter_mut().find(|(thread, _)| *thread == row.thread) {
+                Some((_, sum)) => *sum += accesses,
+                None => page.by_thread.push((row.thread, accesses)),
+            }
+            if several_nodes
+                && let Some(home) = nodes.node(address)
+                && let Some(&node) = cpu_nodes.get(row.cpu as usize)
+                && node >= 0
+            {
+                let mut located = Count::default();
+                located.add(row);
+                count.located += located.accesses();
+                if home != node {
+                    count.remote_reads += located.reads;
+                    count.remote_writes += located.writes;
+                }
+            }
+        }
+    })?;
+    Ok(counters)
+}
+
+/// What a row weighs in a page's ownership: its accesses, or a trace of one for a row that carries cost alone.
+pub fn weight(row: &SampleRow) -> f64 {
+    f64::from(row.accesses).max(if row.cost > 0 { 0.01 } else { 0.0 })
+}
+
+fn region_reason(tables: &Tables, object: Option<usize>) -> &'static str {
+    match object.map(|object| &tables.objects[object]) {
+        Some(row) if row.kind == ObjectKind::Region.name() && row.name == "allocator" => reason::ALLOCATOR,
+        Some(row) if row.kind == ObjectKind::Region.name() && row.name == "recorder" => reason::RECORDER,
+        Some(_) => reason::KERNEL,
+        None => reason::UNMAPPED,
+    }
+}

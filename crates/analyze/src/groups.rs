@@ -1,0 +1,212 @@
+//! Which objects are one line of the report: all objects of a call site, all instances of a variable.
+
+use std::collections::HashMap;
+
+use numamma_attribute::Index;
+use numamma_trace::{FrameRow, NONE, ObjectKind, ObjectRow};
+
+use crate::summary::Tables;
+
+/// Number of a group.
+pub type GroupId = u32;
+
+/// Objects that belong together.
+#[derive(Debug)]
+pub struct Group {
+    pub kind: ObjectKind,
+    pub name: String,
+    pub module: Option<String>,
+    /// A site of the dataset that made its objects; all of them share the site's frame.
+    pub site: Option<i32>,
+    /// All sites of the dataset in the group.
+    pub sites: Vec<i32>,
+    pub instances: u64,
+    /// Largest instance.
+    pub bytes: u64,
+    /// Whether pages are counted from the start of each instance; else by address.
+    pub by_offset: bool,
+    smallest: u64,
+}
+
+impl Group {
+    /// Whether it is no object of the program's: a section of a module, a file, memory that no call site made.
+    pub fn is_filler(&self) -> bool {
+        self.site.is_none() && (self.name.starts_with('[') || self.kind == ObjectKind::Mmap)
+    }
+}
+
+/// All groups, and which object is in which.
+#[derive(Debug)]
+pub struct Groups {
+    pub groups: Vec<Group>,
+    /// Group of each row of the objects table; `None` for memory that is nobody's object.
+    pub of_object: Vec<Option<GroupId>>,
+    /// Finds objects.
+    pub index: Index,
+}
+
+/// What makes objects one group.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    /// Kind, module and address of the call, or of the whole stack where there is no frame.
+    Site(ObjectKind, String, i64, i32),
+    /// Kind, module, name, and bytes: static variables of equal name in different files of a module differ in address.
+    Variable(ObjectKind, String, String, i64),
+    MainStack,
+    ThreadStacks,
+}
+
+impl Groups {
+    /// Groups the objects of a recording.
+    pub fn new(tables: &Tables) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut ids: HashMap<Key, GroupId> = HashMap::new();
+        let mut of_object = Vec::with_capacity(tables.objects.len());
+        for row in &tables.objects {
+            let kind = ObjectKind::from_name(&row.kind);
+            let Some(kind) = kind.filter(|&kind| kind != ObjectKind::Region) else {
+                of_object.push(None);
+                continue;
+            };
+            let key = key(tables, kind, row);
+            let id = *ids.entry(key).or_insert_with(|| {
+                groups.push(new_group(tables, kind, row));
+                groups.len() as GroupId - 1
+            });
+            let group = &mut groups[id as usize];
+            let bytes = row.bytes as u64;
+            group.instances += 1;
+            group.bytes = group.bytes.max(bytes);
+            group.smallest = group.smallest.min(bytes);
+            if row.site != NONE && !group.sites.contains(&row.site) {
+                group.sites.push(row.site);
+            }
+            of_object.push(Some(id));
+        }
+        for group in &mut groups {
+            group.by_offset = group.instances == 1 || group.smallest >= tables.page_bytes;
+        }
+        number_equal_names(&mut groups);
+        Self { groups, of_object, index: Index::new(&tables.objects) }
+    }
+}
+
+fn key(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Key {
+    match kind {
+        ObjectKind::Stack => {
+            if tables.is_main(row.thread) { Key::MainStack } else { Key::ThreadStacks }
+        }
+        _ if row.site != NONE => match tables.site_frame(row.site) {
+            Some(frame) if !frame.module.is_empty() => Key::Site(kind, frame.module.clone(), frame.offset, 0),
+            _ => Key::Site(kind, String::new(), 0, row.site),
+        },
+        ObjectKind::Static => {
+            // The address tells variables of one name apart; in another process the module may lie elsewhere.
+            let place = tables.module_offset(row);
+            Key::Variable(kind, row.module.clone(), row.name.clone(), place)
+        }
+        _ => Key::Variable(kind, row.module.clone(), row.name.clone(), 0),
+    }
+}
+
+fn new_group(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Group {
+    let site = (row.site != NONE).then_some(row.site);
+    let name = match kind {
+        ObjectKind::Stack if tables.is_main(row.thread) => "stack of the main thread".to_owned(),
+        ObjectKind::Stack => "stacks of threads".to_owned(),
+        _ => match site {
+            Some(site) => site_name(tables, site),
+            None => row.name.clone(),
+        },
+    };
+    Group {
+        kind,
+        name,
+        module: (!row.module.is_empty()).then(|| file_name(&row.module).to_owned()),
+        site,
+        sites: Vec::new(),
+        instances: 0,
+        bytes: 0,
+        by_offset: true,
+        smallest: u64::MAX,
+    }
+}
+
+fn site_name(tables: &Tables, site: i32) -> String {
+    match tables.site_frame(site) {
+        Some(frame) => frame_name(frame),
+        None => "unknown call site".to_owned(),
+    }
+}
+
+/// `function file:line`, or as much of it as is known.
+pub fn frame_name(frame: &FrameRow) -> String {
+    let place = match (frame.file.as_str(), frame.line) {
+        ("", _) => String::new(),
+        (file, 0) => file_name(file).to_owned(),
+        (file, line) => format!("{}:{line}", file_name(file)),
+    };
+    match (short_function(&frame.function), place.as_str(), frame.module.as_str()) {
+        ("", "", "") => format!("{:#x}", frame.ip),
+        ("", "", module) => format!("{}+{:#x}", file_name(module), frame.offset),
+        ("", place, _) => place.to_owned(),
+        // A function without lines: the module says where, the offset tells calls apart.
+        (function, "", module) => format!("{function} {}+{:#x}", file_name(module), frame.offset),
+        (function, place, _) => format!("{function} {place}"),
+    }
+}
+
+/// A function without its parameters.
+pub fn short_function(function: &str) -> &str {
+    let mut depth = 0;
+    for (at, c) in function.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            // `operator()` and lambdas `{lambda(int)#1}` have brackets in their names.
+            '(' if depth == 0 && at > 0 && !function[..at].ends_with("operator") && !function[..at].ends_with("{lambda") => {
+                return &function[..at];
+            }
+            _ => {}
+        }
+    }
+    function
+}
+
+/// Last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Several groups of one name (calls on one line, variables of one name) get numbers.
+fn number_equal_names(groups: &mut [Group]) {
+    let mut total: HashMap<String, usize> = HashMap::new();
+    for group in groups.iter() {
+        *total.entry(group.name.clone()).or_default() += 1;
+    }
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for group in groups {
+        if total[&group.name] > 1 {
+            let number = seen.entry(group.name.clone()).or_default();
+            *number += 1;
+            group.name = match &group.module {
+                Some(module) if *number == 1 => format!("{} ({module})", group.name),
+                Some(module) => format!("{} ({module} #{number})", group.name),
+                None => format!("{} #{number}", group.name),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_shown_without_its_parameters() {
+        assert_eq!(short_function("work(int, char**)"), "work");
+        assert_eq!(short_function("A<int(*)(int)>::f(int)"), "A<int(*)(int)>::f");
+        assert_eq!(short_function("main"), "main");
+        assert_eq!(short_function("Foo::operator()(int) const"), "Foo::operator()");
+    }
+}

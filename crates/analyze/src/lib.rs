@@ -1,0 +1,63 @@
+//! Counters, matrices, first touches and patterns out of a recording.
+//!
+//! ```text
+//!   objects -> groups (one per call site or variable)
+//!   samples -> attribute -> counters per group x thread, group x page x thread, thread, line
+//!   first_touch, page_nodes -> pages of the groups
+//! ```
+//!
+//! Memory grows with the objects and pages that were sampled, not with the number of samples.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod detail;
+mod first_touch;
+mod groups;
+mod lines;
+mod pages;
+mod pattern;
+mod statistics;
+mod summary;
+
+use numamma_findings::Findings;
+use numamma_trace::{Dataset, TraceError};
+
+/// An analysed recording: its findings, and what is needed to go into detail.
+#[derive(Debug)]
+pub struct Analysis<'a> {
+    dataset: &'a Dataset,
+    tables: summary::Tables,
+    groups: groups::Groups,
+    counters: counters::Counters,
+    touches: first_touch::Touches,
+    findings: Findings,
+}
+
+impl<'a> Analysis<'a> {
+    /// Analyses a recording.
+    ///
+    /// # Errors
+    /// If a table cannot be read.
+    pub fn new(dataset: &'a Dataset) -> Result<Self, TraceError> {
+        let tables = summary::Tables::read(dataset)?;
+        let groups = groups::Groups::new(&tables);
+        let nodes = pages::PageNodes::new(&dataset.read()?, tables.page_bytes);
+        let touches = first_touch::Touches::new(dataset, &tables, &groups)?;
+        let counters = counters::count(dataset, &tables, &groups, &nodes, &touches)?;
+        let findings = summary::findings(dataset, &tables, &groups, &counters, &touches, &nodes);
+        Ok(Self { dataset, tables, groups, counters, touches, findings })
+    }
+
+    /// What was found, without details.
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    /// What was found, with the details of the objects with those ids: their pages, and at most `points` samples over
+    /// time of each.
+    pub fn detailed(&self, ids: &[usize], points: usize) -> Result<Findings, TraceError> {
+        let mut findings = self.findings.clone();
+        detail::fill(self, &mut findings, ids, points)?;
+        Ok(findings)
+    }
+}

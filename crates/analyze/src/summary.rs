@@ -1,0 +1,346 @@
+//! The tables that fit in memory, and the findings made of them and of the counters.
+
+use std::collections::{BTreeMap, HashMap};
+
+use numamma_findings::{
+    Accesses, CallSite, Cost, Findings, Loss, Object, Process, Remote, Run, Sampler, Samples, Site, Thread,
+    ThreadShare, VERSION,
+};
+use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
+
+use crate::counters::{Count, Counters, reason};
+use crate::detail;
+use crate::first_touch::Touches;
+use crate::groups::{GroupId, Groups, frame_name, short_function};
+use crate::lines;
+use crate::pages::PageNodes;
+use crate::pattern::{self, Owned};
+use crate::statistics::{ratio, share_error};
+
+/// Tables whose size is bounded by what was sampled.
+#[derive(Debug)]
+pub struct Tables {
+    pub objects: Vec<ObjectRow>,
+    pub threads: Vec<ThreadRow>,
+    pub processes: Vec<ProcessRow>,
+    pub page_bytes: u64,
+    sites: HashMap<i32, SiteRow>,
+    frames: HashMap<i32, Vec<FrameRow>>,
+    code: HashMap<(i32, i64), CodeRow>,
+    /// Lowest mapping of each module in each process: what variables are counted from.
+    module_start: HashMap<(i32, String), i64>,
+}
+
+impl Tables {
+    /// Reads them.
+    pub fn read(dataset: &Dataset) -> Result<Self, TraceError> {
+        let mut threads: Vec<ThreadRow> = dataset.read()?;
+        threads.sort_by_key(|row| row.thread);
+        let mut frames: HashMap<i32, Vec<FrameRow>> = HashMap::new();
+        for row in dataset.read::<FrameRow>()? {
+            frames.entry(row.site).or_default().push(row);
+        }
+        let mut module_start: HashMap<(i32, String), i64> = HashMap::new();
+        for row in dataset.read::<numamma_trace::ModuleRow>()? {
+            let start = module_start.entry((row.process, row.path)).or_insert(row.start);
+            *start = row.start.min(*start);
+        }
+        Ok(Self {
+            objects: dataset.read()?,
+            threads,
+            processes: dataset.read()?,
+            page_bytes: dataset.meta().page_bytes.max(1),
+            sites: dataset.read::<SiteRow>()?.into_iter().map(|row| (row.site, row)).collect(),
+            frames,
+            code: dataset.read::<CodeRow>()?.into_iter().map(|row| ((row.process, row.ip), row)).collect(),
+            module_start,
+        })
+    }
+
+    /// Process of a thread; -1 if the thread is not in the table (a recording that was cut short).
+    pub fn process_of(&self, thread: i32) -> i32 {
+        self.threads.get(thread as usize).map_or(-1, |row| row.process)
+    }
+
+    /// Whether a thread is the first of its process.
+    pub fn is_main(&self, thread: i32) -> bool {
+        self.threads.get(thread as usize).is_some_and(|row| row.pid == row.tid)
+    }
+
+    /// The frame that stands for a site.
+    pub fn site_frame(&self, site: i32) -> Option<&FrameRow> {
+        let row = self.sites.get(&site)?;
+        let frames = self.frames.get(&site)?;
+        frames
+            .iter()
+            .find(|f| (&f.function, &f.file, f.line) == (&row.function, &row.file, row.line))
+            .or_else(|| frames.first())
+    }
+
+    /// A static object's address relative to its module, which is the same in every process.
+    pub fn module_offset(&self, object: &ObjectRow) -> i64 {
+        let start = self.module_start.get(&(object.process, object.module.clone()));
+        object.addr - start.copied().unwrap_or_default()
+    }
+
+    /// Source of a code address.
+    pub fn code(&self, process: i32, ip: i64) -> Option<&CodeRow> {
+        self.code.get(&(process, ip))
+    }
+
+    /// A site as reports show it.
+    pub fn call_site(&self, site: i32) -> CallSite {
+        let stack = self.frames.get(&site).map_or(Vec::new(), |frames| frames.iter().map(frame_name).collect());
+        match self.site_frame(site) {
+            Some(frame) => CallSite {
+                function: short_function(&frame.function).to_owned(),
+                file: frame.file.clone(),
+                line: frame.line.max(0) as u32,
+                stack,
+            },
+            None => CallSite { stack, ..CallSite::default() },
+        }
+    }
+}
+
+/// Puts everything together. Objects come by cost, then accesses, then name, so that their ids are the same each time.
+pub fn findings(
+    dataset: &Dataset,
+    tables: &Tables,
+    groups: &Groups,
+    counters: &Counters,
+    touches: &Touches,
+    nodes: &PageNodes,
+) -> Findings {
+    let order = order(groups, counters);
+    let ids: HashMap<GroupId, usize> = order.iter().enumerate().map(|(id, &group)| (group, id)).collect();
+    let pages = detail::pages_by_group(tables, groups, counters, touches, nodes);
+    let objects = order
+        .iter()
+        .enumerate()
+        .map(|(id, &group)| object(id, group, tables, groups, counters, &pages[group as usize]))
+        .collect();
+    Findings {
+        version: VERSION,
+        run: run(dataset, tables),
+        sampler: sampler(dataset),
+        samples: samples(counters),
+        losses: losses(dataset),
+        objects,
+        threads: threads(dataset, tables, counters),
+        lines: lines::lines(tables, counters, &ids),
+        sites: sites(tables, groups, &ids),
+        processes: processes(tables),
+    }
+}
+
+/// Groups in the order of the report.
+pub fn order(groups: &Groups, counters: &Counters) -> Vec<GroupId> {
+    let named = |&id: &GroupId| {
+        // Sections of modules and files that were only touched first are no finding.
+        let (group, count) = (&groups.groups[id as usize], &counters.groups[id as usize].all);
+        count.samples > 0 || count.accesses() > 0.0 || !group.is_filler()
+    };
+    let mut order: Vec<GroupId> = (0..groups.groups.len() as GroupId).filter(named).collect();
+    order.sort_by(|&a, &b| {
+        let (ca, cb) = (&counters.groups[a as usize].all, &counters.groups[b as usize].all);
+        let (ga, gb) = (&groups.groups[a as usize], &groups.groups[b as usize]);
+        cb.cost
+            .cmp(&ca.cost)
+            .then(cb.accesses().total_cmp(&ca.accesses()))
+            .then(gb.bytes.cmp(&ga.bytes))
+            .then_with(|| ga.name.cmp(&gb.name))
+    });
+    order
+}
+
+fn object(
+    id: usize,
+    number: GroupId,
+    tables: &Tables,
+    groups: &Groups,
+    counters: &Counters,
+    pages: &[detail::GroupPage],
+) -> Object {
+    let group = &groups.groups[number as usize];
+    let count = &counters.groups[number as usize];
+    let mut threads: Vec<ThreadShare> = count
+        .threads
+        .iter()
+        .map(|(&thread, of)| ThreadShare {
+            thread: thread as usize,
+            cost_share: ratio(of.cost as f64, count.all.cost as f64),
+            access_share: ratio(of.accesses(), count.all.accesses()),
+            error: share_error(of.samples, count.all.samples),
+        })
+        .collect();
+    threads.sort_by(|a, b| b.cost_share.total_cmp(&a.cost_share).then(a.thread.cmp(&b.thread)));
+    let mut on_nodes: BTreeMap<i32, u64> = BTreeMap::new();
+    for node in pages.iter().filter_map(|page| page.node) {
+        *on_nodes.entry(node).or_default() += 1;
+    }
+    let owned: Vec<Owned> = pages
+        .iter()
+        .filter_map(|page| Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive() }))
+        .collect();
+    Object {
+        id,
+        name: group.name.clone(),
+        kind: group.kind.name().into(),
+        module: group.module.clone(),
+        site: group.site.map(|site| tables.call_site(site)),
+        instances: group.instances,
+        bytes: group.bytes,
+        pages: pages.len() as u64,
+        samples: count.all.samples,
+        cost: cost(&count.all, counters),
+        accesses: accesses(&count.all, counters),
+        remote: Remote {
+            reads: count.remote_reads,
+            writes: count.remote_writes,
+            share: ratio(count.remote_reads + count.remote_writes, count.located),
+        },
+        pattern: pattern::find(&owned, tables.page_bytes, threads.len(), group.by_offset.then_some(group.bytes)),
+        threads,
+        first_touch: detail::first_touch_lines(tables, pages),
+        nodes: on_nodes,
+        detail: None,
+    }
+}
+
+fn cost(count: &Count, counters: &Counters) -> Cost {
+    Cost {
+        seconds: count.cost as f64 / 1e9,
+        share: ratio(count.cost as f64, counters.data.cost as f64),
+        error: share_error(count.samples, counters.data.samples),
+    }
+}
+
+fn accesses(count: &Count, counters: &Counters) -> Accesses {
+    Accesses {
+        reads: count.reads,
+        writes: count.writes,
+        share: ratio(count.accesses(), counters.data.accesses()),
+        // Spreading over a block is right about the block and knows nothing of the rates between blocks.
+        error: None,
+    }
+}
+
+fn run(dataset: &Dataset, tables: &Tables) -> Run {
+    let meta = dataset.meta();
+    Run {
+        command: meta.command.clone(),
+        wall_s: (meta.end - meta.start).max(0) as f64 / 1e9,
+        threads: tables.threads.len(),
+        exit: meta.exit,
+        nodes: meta.nodes as usize,
+        cpus: meta.cpus as usize,
+        host: meta.host.clone(),
+        started_unix_s: meta.started_unix as f64 / 1e9,
+        page_bytes: meta.page_bytes,
+    }
+}
+
+fn sampler(dataset: &Dataset) -> Sampler {
+    let sampler = &dataset.meta().sampler;
+    Sampler {
+        kind: sampler.kind.clone(),
+        rate_hz: sampler.rate_hz,
+        period: sampler.period,
+        overhead_estimate: sampler.overhead,
+    }
+}
+
+fn samples(counters: &Counters) -> Samples {
+    Samples {
+        recorded: counters.recorded,
+        attributed: counters.attributed,
+        unattributed: counters.unattributed.iter().map(|(reason, &n)| ((*reason).to_owned(), n)).collect(),
+        without_access: [reason::NO_ACCESS, reason::SPIN_WAIT]
+            .iter()
+            .filter_map(|reason| counters.unattributed.get(reason))
+            .sum(),
+    }
+}
+
+fn losses(dataset: &Dataset) -> Vec<Loss> {
+    dataset
+        .meta()
+        .losses
+        .iter()
+        .map(|(kind, count, remedy)| Loss { kind: kind.into(), count, remedy: remedy.into() })
+        .collect()
+}
+
+fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Thread> {
+    let start = dataset.meta().start;
+    let seconds = |time: i64| (time - start) as f64 / 1e9;
+    let mut cpus: HashMap<i32, BTreeMap<i32, u64>> = HashMap::new();
+    for (&(thread, cpu), &samples) in &counters.cpus {
+        cpus.entry(thread).or_default().insert(cpu, samples);
+    }
+    tables
+        .threads
+        .iter()
+        .map(|row| {
+            let count = counters.threads.get(&row.thread).copied().unwrap_or_default();
+            Thread {
+                thread: row.thread as usize,
+                tid: row.tid,
+                pid: row.pid,
+                name: row.name.clone(),
+                start_s: seconds(row.start),
+                end_s: (row.end != i64::MAX).then(|| seconds(row.end)),
+                samples: row.samples as u64,
+                cost_s: count.cost as f64 / 1e9,
+                reads: count.reads,
+                writes: count.writes,
+                cpus: cpus.remove(&row.thread).unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+fn sites(tables: &Tables, groups: &Groups, ids: &HashMap<GroupId, usize>) -> Vec<Site> {
+    let mut object_of: HashMap<i32, usize> = HashMap::new();
+    for (number, group) in groups.groups.iter().enumerate() {
+        for &site in &group.sites {
+            if let Some(&id) = ids.get(&(number as GroupId)) {
+                object_of.insert(site, id);
+            }
+        }
+    }
+    // Stacks that share the frame of the site are one site.
+    let mut merged: HashMap<(String, String, i64, String), Site> = HashMap::new();
+    let mut rows: Vec<&SiteRow> = tables.sites.values().collect();
+    rows.sort_by_key(|row| row.site);
+    for row in rows {
+        let place = tables.site_frame(row.site).map_or((String::new(), i64::from(row.site)), |f| (f.module.clone(), f.offset));
+        let key = (row.kind.clone(), place.0, place.1, row.function.clone());
+        let site = merged.entry(key).or_insert_with(|| Site {
+            kind: row.kind.clone(),
+            site: tables.call_site(row.site),
+            ..Site::default()
+        });
+        site.count += row.count as u64;
+        site.bytes += row.bytes as u64;
+        site.freed += row.freed as u64;
+        // Peaks of different stacks need not have come at once: their sum is the bound that is known.
+        site.peak_bytes += row.peak_bytes as u64;
+        site.object = site.object.or(object_of.get(&row.site).copied());
+    }
+    let mut sites: Vec<Site> = merged.into_values().collect();
+    sites.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (&a.site.function, a.site.line).cmp(&(&b.site.function, b.site.line))));
+    sites
+}
+
+fn processes(tables: &Tables) -> Vec<Process> {
+    let process = |row: &ProcessRow| Process {
+        pid: row.pid,
+        parent: row.parent,
+        command: row.command.clone(),
+        tracked: row.tracked != 0,
+        samples: row.samples as u64,
+    };
+    tables.processes.iter().map(process).collect()
+}

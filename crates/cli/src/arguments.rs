@@ -1,0 +1,158 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+use numamma_report::{Access, By, Format, Sort};
+
+use crate::failure::OWN_FAILURE;
+
+#[derive(Parser)]
+#[command(
+    name = "numamma",
+    version,
+    about = "Finds where a program's memory and threads should live on a NUMA machine",
+    after_help = "Start with:  numamma record -- ./program    then:  numamma report program.numamma"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a program and record which memory its threads touch
+    Record(Record),
+    /// Show what a recording found
+    Report(Report),
+    /// Write a recording's report as one HTML file that opens offline
+    Html(Html),
+    /// Say what this machine offers to the recorder, and how to enable more
+    Doctor(Doctor),
+}
+
+#[derive(Args)]
+pub struct Record {
+    /// Directory of the recording [default: ./PROGRAM.numamma, numbered if taken]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace the recording that is in the output directory
+    #[arg(long)]
+    pub force: bool,
+    /// How to sample; auto takes the best that this machine has
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "pebs", "ibs", "spe", "clock", "exact"])]
+    pub sampler: String,
+    /// Samples per second of thread time [default: from --overhead]
+    #[arg(long, value_name = "HZ", value_parser = positive)]
+    pub rate: Option<f64>,
+    /// Percent of the program's time that sampling may cost
+    #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent)]
+    pub overhead: f64,
+    /// Do not track allocations: nothing is loaded into the program
+    #[arg(long)]
+    pub no_heap: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct Report {
+    /// Directory of the recording
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// What the rows are
+    #[arg(long, default_value = "object", value_parser = PossibleValuesParser::new(By::NAMES).try_map(|s| s.parse::<By>()))]
+    pub by: By,
+    /// What the rows are sorted by
+    #[arg(long, default_value = "cost", value_parser = PossibleValuesParser::new(Sort::NAMES).try_map(|s| s.parse::<Sort>()))]
+    pub sort: Sort,
+    /// Which accesses count
+    #[arg(long, default_value = "all", value_parser = PossibleValuesParser::new(Access::NAMES).try_map(|s| s.parse::<Access>()))]
+    pub access: Access,
+    /// One object in detail: its name, a part of it, or #NUMBER
+    #[arg(long, value_name = "NAME")]
+    pub object: Option<String>,
+    /// Rows to show, 0 for all [default: 20 in text, all elsewhere]
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Form of the report
+    #[arg(long, default_value = "text", value_parser = PossibleValuesParser::new(Format::NAMES).try_map(|s| s.parse::<Format>()))]
+    pub format: Format,
+}
+
+#[derive(Args)]
+pub struct Html {
+    /// Directory of the recording
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// File to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Objects with pages and samples in the file, costliest first
+    #[arg(long, value_name = "N", default_value = "40")]
+    pub objects: usize,
+}
+
+#[derive(Args)]
+pub struct Doctor {
+    /// Form of the answer
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+    /// Directory whose proc and sys are read instead of this machine's
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// Parses the command line; on anything else than a command to run, says what is to be said and gives the exit status.
+pub fn parse() -> Result<Command, ExitCode> {
+    match Arguments::try_parse() {
+        Ok(arguments) => Ok(arguments.command),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let _ = error.print();
+            Err(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            eprintln!("numamma: {}", one_line(&error));
+            Err(ExitCode::from(OWN_FAILURE))
+        }
+    }
+}
+
+/// clap's message, which has a paragraph for everything, in one line.
+fn one_line(error: &clap::Error) -> String {
+    if matches!(error.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand) {
+        return "no command given; try `numamma record -- ./program`, or `numamma --help`".into();
+    }
+    let text = error.to_string();
+    let mut parts: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with("Usage:") || line.starts_with("For more information") {
+            continue;
+        }
+        parts.push(line.trim_start_matches("error: "));
+    }
+    let missing_program = error.kind() == ErrorKind::MissingRequiredArgument && text.contains("<COMMAND>");
+    if missing_program {
+        return "no program given; try `numamma record -- ./program`".into();
+    }
+    format!("{}; see `numamma --help`", parts.join(" "))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("must be a number above 0".into()),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
+        _ => Err("must be above 0 and at most 100".into()),
+    }
+}

@@ -1,0 +1,9 @@
+//! One file per subcommand.
+
+pub mod doctor;
+pub mod html;
+pub mod record;
+pub mod report;
+
+/// Samplers that this version has.
+pub const IMPLEMENTED: &[numamma_topology::Kind] = &[numamma_topology::Kind::Clock];

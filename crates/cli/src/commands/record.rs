@@ -1,0 +1,47 @@
+//! `numamma record`
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use numamma_record::{Ended, Options, record, signals};
+
+use crate::arguments::Record;
+use crate::failure::{Failure, OWN_FAILURE};
+
+pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
+    if !matches!(arguments.sampler.as_str(), "auto" | "clock") {
+        return Err(Failure::new(format!(
+            "--sampler {}: this version samples by the clock only; leave the option out",
+            arguments.sampler
+        )));
+    }
+    let outcome = record(&Options {
+        command: arguments.command,
+        output: arguments.output,
+        force: arguments.force,
+        rate: arguments.rate,
+        overhead: arguments.overhead / 100.0,
+        heap: !arguments.no_heap,
+    })
+    .map_err(|error| Failure::with_code(&error, error.exit_code()))?;
+
+    for remark in &outcome.remarks {
+        eprintln!("numamma: {remark}");
+    }
+    if let Some(error) = outcome.failure {
+        eprintln!("numamma: the recording is not whole: {error}");
+        return Ok(ExitCode::from(OWN_FAILURE));
+    }
+    if std::io::stderr().is_terminal() {
+        let dir = outcome.dir.display();
+        eprintln!("numamma: {} samples in {dir}; show them with `numamma report {dir}`", outcome.samples);
+    }
+    match outcome.ended {
+        Ended::Code(code) => Ok(ExitCode::from(code as u8)),
+        Ended::Signal(signal) => {
+            signals::die_by(signal);
+            // Only if the signal could not end us.
+            Ok(ExitCode::from(outcome.ended.status() as u8))
+        }
+    }
+}

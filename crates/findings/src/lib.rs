@@ -1,0 +1,356 @@
+//! What the analysis of a recording found: the only input of reports and views.
+//!
+//! The types below are the JSON report, field for field (`docs/REPORT.md` documents it). Within [`VERSION`] fields are
+//! added, never renamed or removed. Shares are 0..1 of all data accesses (or of all cost) of the run; every `error` is the
+//! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no ground for one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON report.
+pub const VERSION: u32 = 1;
+
+/// Everything that a report or a view shows of one recording.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Findings {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The recorded run.
+    pub run: Run,
+    /// How it was sampled.
+    pub sampler: Sampler,
+    /// What became of the samples.
+    pub samples: Samples,
+    /// Everything that is missing from the recording, by name.
+    pub losses: Vec<Loss>,
+    /// Objects, grouped by call site (heap, mmap) or variable; highest cost first.
+    pub objects: Vec<Object>,
+    /// Threads in creation order; 0 is the main thread of the first process.
+    pub threads: Vec<Thread>,
+    /// Source lines that access memory, highest cost first.
+    pub lines: Vec<Line>,
+    /// Allocation call sites, also those whose objects were never sampled; most bytes first.
+    pub sites: Vec<Site>,
+    /// Processes in the order in which they appeared.
+    pub processes: Vec<Process>,
+}
+
+/// The recorded run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// The command line.
+    pub command: Vec<String>,
+    /// Wall time of the program, seconds.
+    pub wall_s: f64,
+    /// Threads that were seen.
+    pub threads: usize,
+    /// Exit status of the program: its code, or 128 + signal. `None` when the recording ended before the program.
+    pub exit: Option<i32>,
+    /// NUMA nodes of the machine.
+    pub nodes: usize,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Host name.
+    pub host: String,
+    /// Start of the recording, seconds since 1970.
+    pub started_unix_s: f64,
+    /// Bytes of a page of the machine.
+    pub page_bytes: u64,
+}
+
+/// How the run was sampled.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sampler {
+    /// `clock`, `pebs`, `ibs`, `spe`, `exact` or `import`.
+    pub kind: String,
+    /// Samples per second of thread time.
+    pub rate_hz: f64,
+    /// Nanoseconds (clock) or events (hardware) between two samples of a thread.
+    pub period: u64,
+    /// Share of the run time that the sampling itself cost, estimated from the tick cost that was measured at start.
+    pub overhead_estimate: f64,
+}
+
+/// What became of the samples.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Samples {
+    /// Samples taken in user code.
+    pub recorded: u64,
+    /// Samples whose data address belongs to an object.
+    pub attributed: u64,
+    /// The others, by reason; their sum and `attributed` make `recorded`.
+    pub unattributed: BTreeMap<String, u64>,
+    /// Samples that stand at an instruction without memory operand and from which none can be reached: part of
+    /// `unattributed` (as `no_memory_access`), but no data access at all.
+    pub without_access: u64,
+}
+
+/// One kind of loss.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Loss {
+    /// Name of the kind.
+    pub kind: String,
+    /// How many.
+    pub count: u64,
+    /// What to change so that it does not happen.
+    pub remedy: String,
+}
+
+/// A group of data objects that one call site or one variable stands for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Object {
+    /// Number within the report.
+    pub id: usize,
+    /// Variable name, or `function file:line` of the call site.
+    pub name: String,
+    /// `heap`, `static`, `mmap`, `stack`, `tls` or `annotated`.
+    pub kind: String,
+    /// Module (file name) that holds a static object, if any.
+    pub module: Option<String>,
+    /// Where it was allocated (heap, mmap).
+    pub site: Option<CallSite>,
+    /// Instances seen live during the run.
+    pub instances: u64,
+    /// Bytes: the largest instance if there are several.
+    pub bytes: u64,
+    /// Distinct pages of its instances that were accessed or first touched.
+    pub pages: u64,
+    /// Samples blamed on it.
+    pub samples: u64,
+    /// Time spent waiting for it.
+    pub cost: Cost,
+    /// How often it was accessed.
+    pub accesses: Accesses,
+    /// Accesses from another node than the page's.
+    pub remote: Remote,
+    /// Threads that accessed it, highest cost first.
+    pub threads: Vec<ThreadShare>,
+    /// Who touched its pages first, most pages first.
+    pub first_touch: Vec<FirstTouch>,
+    /// How its threads share it.
+    pub pattern: Pattern,
+    /// Pages on each node, where known: node -> pages.
+    pub nodes: BTreeMap<i32, u64>,
+    /// Pages in detail; only filled for objects that were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+}
+
+/// Where an object was allocated.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CallSite {
+    /// Function of the frame that stands for the site.
+    pub function: String,
+    /// Source file, empty if unknown.
+    pub file: String,
+    /// Source line, 0 if unknown.
+    pub line: u32,
+    /// Whole stack, innermost first: `function file:line` or `module+offset`.
+    pub stack: Vec<String>,
+}
+
+/// Time that samples stand for.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Cost {
+    /// Seconds of thread time.
+    pub seconds: f64,
+    /// Share of the cost of all data accesses.
+    pub share: f64,
+    /// Half-width of the 95 % interval of `share`.
+    pub error: Option<f64>,
+}
+
+/// Estimated access counts.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Accesses {
+    /// Estimated reads, in units of samples (clock) or accesses (hardware, exact).
+    pub reads: f64,
+    /// Estimated writes, same unit.
+    pub writes: f64,
+    /// Share of all data accesses.
+    pub share: f64,
+    /// Half-width of the 95 % interval of `share`; `None`: no ground for an interval.
+    pub error: Option<f64>,
+}
+
+/// Accesses from a CPU of one node to a page of another.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Remote {
+    /// Estimated remote reads.
+    pub reads: f64,
+    /// Estimated remote writes.
+    pub writes: f64,
+    /// Share of this object's accesses whose page's node is known.
+    pub share: f64,
+}
+
+/// One thread's part of an object.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ThreadShare {
+    /// Thread number.
+    pub thread: usize,
+    /// Share of the object's cost.
+    pub cost_share: f64,
+    /// Share of the object's accesses.
+    pub access_share: f64,
+    /// Half-width of the 95 % interval of `cost_share`.
+    pub error: Option<f64>,
+}
+
+/// Pages that one thread touched first at one source line.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FirstTouch {
+    /// Thread number.
+    pub thread: usize,
+    /// Function that touched.
+    pub function: String,
+    /// Source file, empty if unknown.
+    pub file: String,
+    /// Source line, 0 if unknown.
+    pub line: u32,
+    /// Pages.
+    pub pages: u64,
+}
+
+/// How the threads share an object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Pattern {
+    /// `private` (one thread), `block` (one contiguous range per thread), `block-cyclic`, `shared` (pages used by many),
+    /// `mixed`, or `unknown` (too few samples).
+    pub kind: String,
+    /// Bytes of one contiguous block of one thread; 0 if it has none.
+    pub block_bytes: u64,
+    /// Bytes after which the sequence of owners repeats; 0 if it does not.
+    pub period_bytes: u64,
+    /// Share of the sampled pages that agree with the pattern.
+    pub confidence: f64,
+}
+
+/// Pages and samples over time of one object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Detail {
+    /// Bytes of a page in `pages`.
+    pub page_bytes: u64,
+    /// What `Page::page` counts: `offset` (from the first page of each instance) or `address` (the distinct pages of many
+    /// small instances, in ascending order of address).
+    pub page_basis: String,
+    /// Pages that were sampled or first touched, ascending.
+    pub pages: Vec<Page>,
+    /// Samples over time: a picture's worth of points, drawn evenly from all.
+    pub points: Vec<Point>,
+    /// How many samples `points` was drawn from.
+    pub points_of: u64,
+    /// Bytes that one unit of `Point::offset` spans is 1; the largest offset that can occur.
+    pub span_bytes: u64,
+}
+
+/// One page of an object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Page {
+    /// Number of the page, see [`Detail::page_basis`].
+    pub page: u64,
+    /// Node where it lies, if known.
+    pub node: Option<i32>,
+    /// Thread with most accesses; `None` when only the first touch is known.
+    pub owner: Option<usize>,
+    /// Samples in the page.
+    pub samples: u64,
+    /// Estimated accesses by thread number.
+    pub by_thread: BTreeMap<usize, f64>,
+    /// Thread that touched it first, if seen.
+    pub first_touch_thread: Option<usize>,
+}
+
+/// One sample of an object.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Point {
+    /// Seconds since the start of the recording.
+    pub t: f64,
+    /// Bytes from the start of the object (basis `offset`) or `page * page_bytes + offset in page` (basis `address`).
+    pub offset: u64,
+    /// Thread number.
+    pub thread: usize,
+    /// Whether it is a write.
+    pub write: bool,
+}
+
+/// One thread of the run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Thread {
+    /// Number, in creation order.
+    pub thread: usize,
+    /// Kernel's thread id.
+    pub tid: i32,
+    /// Kernel's process id.
+    pub pid: i32,
+    /// Name, as the kernel knows it.
+    pub name: String,
+    /// Seconds since the start of the recording.
+    pub start_s: f64,
+    /// Seconds since the start of the recording, `None` if it outlived it.
+    pub end_s: Option<f64>,
+    /// Samples taken in it.
+    pub samples: u64,
+    /// Cost of its data accesses, seconds.
+    pub cost_s: f64,
+    /// Estimated reads.
+    pub reads: f64,
+    /// Estimated writes.
+    pub writes: f64,
+    /// CPUs it ran on when sampled: cpu -> samples.
+    pub cpus: BTreeMap<i32, u64>,
+}
+
+/// One source line (or, without lines, one function or `module+offset`) that accesses memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Line {
+    /// Function, innermost inlined one.
+    pub function: String,
+    /// Source file, empty if unknown.
+    pub file: String,
+    /// Line, 0 if unknown.
+    pub line: u32,
+    /// Module (file name).
+    pub module: String,
+    /// Cost in seconds and share.
+    pub cost: Cost,
+    /// Estimated accesses.
+    pub accesses: Accesses,
+    /// Objects it accesses, by id, highest cost first, at most 5.
+    pub objects: Vec<usize>,
+}
+
+/// One allocation call site.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Site {
+    /// `heap` or `mmap`.
+    pub kind: String,
+    /// The call site.
+    pub site: CallSite,
+    /// Allocations.
+    pub count: u64,
+    /// Bytes over all allocations.
+    pub bytes: u64,
+    /// Allocations released.
+    pub freed: u64,
+    /// Most bytes live at once.
+    pub peak_bytes: u64,
+    /// Id of the object in [`Findings::objects`], if any instance was sampled.
+    pub object: Option<usize>,
+}
+
+/// One process of the run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Process {
+    /// Kernel's process id.
+    pub pid: i32,
+    /// Parent's process id.
+    pub parent: i32,
+    /// Name or path of the executable.
+    pub command: String,
+    /// Whether its allocations were seen (the library was loaded).
+    pub tracked: bool,
+    /// Samples taken in it.
+    pub samples: u64,
+}

@@ -1,0 +1,134 @@
+//! Decoded code, found by address: whole functions of files, or a window of code that is in no file (JIT, vdso).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::lift::Code;
+use super::rules::Recovery;
+use crate::modules::ModuleStore;
+use crate::space::mappings::PathId;
+
+/// Functions longer than this are decoded in a window (generated tables, bad symbols).
+const MAX_FUNCTION: u64 = 1 << 20;
+/// Bytes of code read where nothing is known of it.
+const WINDOW: usize = 192;
+
+/// A stretch of code with what has been learnt of it.
+#[derive(Debug)]
+pub struct Unit {
+    code: Code,
+    recovery: Recovery,
+}
+
+impl Unit {
+    fn new(code: Code) -> Rc<RefCell<Self>> {
+        Rc::new(RefCell::new(Self { code, recovery: Recovery::default() }))
+    }
+
+    /// The code, and the account of its operands.
+    pub fn parts(&mut self) -> (&Code, &mut Recovery) {
+        (&self.code, &mut self.recovery)
+    }
+}
+
+/// Where a sample stands.
+#[derive(Debug)]
+pub struct Located {
+    pub unit: Rc<RefCell<Unit>>,
+    /// Index of the sampled instruction in the unit's code.
+    pub index: usize,
+    /// Run-time address of code minus its address in the unit.
+    pub bias: u64,
+}
+
+/// All code that was sampled.
+#[derive(Debug, Default)]
+pub struct CodeCache {
+    functions: FxHashMap<(PathId, u64), Rc<RefCell<Unit>>>,
+    /// Windows in files, by sampled address: code of no known function.
+    file_windows: FxHashMap<(PathId, u64), Rc<RefCell<Unit>>>,
+    /// Windows in memory, by process and sampled address, with the bytes they were made from: such code changes.
+    memory_windows: FxHashMap<(i32, u64), (Vec<u8>, Rc<RefCell<Unit>>)>,
+}
+
+impl CodeCache {
+    /// The code round `ip` of process `pid`; `place` is the file and the address in it, if there is one. `None` if the
+    /// bytes cannot be read or no instruction of the function begins there.
+    pub fn locate(
+        &mut self,
+        modules: &mut ModuleStore,
+        pid: i32,
+        ip: u64,
+        place: Option<(PathId, u64)>,
+    ) -> Option<Located> {
+        if let Some((path, vaddr)) = place
+            && let Some(located) = self.in_file(modules, path, vaddr, ip.wrapping_sub(vaddr))
+        {
+            return Some(located);
+        }
+        self.in_memory(pid, ip)
+    }
+
+    fn in_file(&mut self, modules: &mut ModuleStore, path: PathId, vaddr: u64, bias: u64) -> Option<Located> {
+        let module = modules.get(path)?;
+        if let Some(bounds) = module.function_bounds(vaddr).filter(|f| f.end - f.start <= MAX_FUNCTION) {
+            let unit = match self.functions.get(&(path, bounds.start)) {
+                Some(unit) => unit.clone(),
+                None => {
+                    let bytes = module.text_at(bounds.start, (bounds.end - bounds.start) as usize)?;
+                    let unit = Unit::new(Code::decode(bytes, bounds.start, true));
+                    self.functions.insert((path, bounds.start), unit.clone());
+                    unit
+                }
+            };
+            let index = unit.borrow().code.index(vaddr);
+            // Data between instructions can put the decoder out of step; the window begins at a true boundary.
+            if let Some(index) = index {
+                return Some(Located { unit, index, bias });
+            }
+        }
+        let unit = match self.file_windows.get(&(path, vaddr)) {
+            Some(unit) => unit.clone(),
+            None => {
+                let unit = Unit::new(Code::decode(module.text_at(vaddr, WINDOW)?, vaddr, false));
+                self.file_windows.insert((path, vaddr), unit.clone());
+                unit
+            }
+        };
+        let index = unit.borrow().code.index(vaddr)?;
+        Some(Located { unit, index, bias })
+    }
+
+    fn in_memory(&mut self, pid: i32, ip: u64) -> Option<Located> {
+        let bytes = read_memory(pid, ip, WINDOW)?;
+        let known = self.memory_windows.get(&(pid, ip)).filter(|(old, _)| *old == bytes).map(|(_, unit)| unit.clone());
+        let unit = known.unwrap_or_else(|| {
+            let unit = Unit::new(Code::decode(&bytes, ip, false));
+            self.memory_windows.insert((pid, ip), (bytes, unit.clone()));
+            unit
+        });
+        let index = unit.borrow().code.index(ip)?;
+        Some(Located { unit, index, bias: 0 })
+    }
+}
+
+/// Up to `len` bytes of another process's memory; fewer at the end of a mapping.
+fn read_memory(pid: i32, addr: u64, len: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0_u8; len];
+    let read = |len: usize, bytes: &mut [u8]| {
+        let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
+        let remote = libc::iovec { iov_base: addr as *mut _, iov_len: len };
+        // SAFETY: the kernel writes at most `len` bytes into `bytes`, which is that long; the remote side is only read.
+        unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) }
+    };
+    let mut got = read(len, &mut bytes);
+    let page_rest = 4096 - (addr & 4095) as usize;
+    if got < 0 && page_rest < len {
+        got = read(page_rest, &mut bytes);
+    }
+    let got = usize::try_from(got).ok().filter(|&n| n > 0)?;
+    bytes.truncate(got);
+    Some(bytes)
+}

@@ -1,0 +1,303 @@
+//! Machine code to the little that address computation needs: operands, register effects, branches.
+
+use iced_x86::{
+    CodeSize, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess, OpKind, Register, UsedMemory,
+};
+use numamma_trace::Access;
+use rustc_hash::FxHashMap;
+
+/// rsp in the processor's numbering.
+pub const STACK_POINTER: u8 = 4;
+
+/// A memory operand: `base + index * scale + displacement`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    pub base: Option<u8>,
+    pub index: Option<u8>,
+    pub scale: u8,
+    /// For `ip_relative` operands the whole address, in the module's own addresses.
+    pub displacement: i64,
+    pub ip_relative: bool,
+    /// Relative to the thread pointer (fs), which no sample carries.
+    pub thread_relative: bool,
+    pub bytes: u32,
+    pub access: Access,
+    /// Made by push, pop, call or ret rather than named by the instruction.
+    pub implicit_stack: bool,
+    /// The index is a vector: `base + displacement` tells the object, not the place in it.
+    pub gather: bool,
+}
+
+/// Second operand of an arithmetic instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    Register(u8),
+    Immediate(i64),
+}
+
+/// Arithmetic that is followed exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    Add,
+    Sub,
+    And,
+    Xor,
+}
+
+/// What an instruction does to the general registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// `to = from`; `wide`: 64 bits, else 32 with the upper half cleared.
+    Move { to: u8, from: Value, wide: bool },
+    SignExtend { to: u8, from: u8 },
+    Address { to: u8, operand: Operand, wide: bool },
+    Arithmetic { op: Arithmetic, to: u8, from: Value, wide: bool },
+    /// Shift left (positive) or right (negative) by a constant.
+    Shift { to: u8, by: i8, wide: bool },
+    /// Sets the flags as subtraction (compare) or and (test) would.
+    Compare { a: u8, b: Value, wide: bool, test: bool },
+    /// Moves the stack pointer by that many bytes (push, pop).
+    Stack { by: i64, writes: Option<u8> },
+    Jump { to: u64 },
+    Branch { condition: ConditionCode, to: u64 },
+    /// Leaves straight-line code in a way that is not followed: call, return, indirect jump, trap.
+    Leave,
+    /// Anything else: what it writes becomes unknown.
+    Other,
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub struct Op {
+    /// Address in the module's own address space.
+    pub ip: u64,
+    pub operands: [Option<Operand>; 2],
+    pub effect: Effect,
+    /// General registers it writes, as a mask.
+    pub writes: u16,
+    pub writes_flags: bool,
+    /// First of a basic block: a branch target, or after anything that may not fall through.
+    pub leader: bool,
+    /// A repeated string instruction: interrupted half-way, the sample stands at the instruction itself.
+    pub repeats: bool,
+    /// `pause` and its kin: the thread waits for another one.
+    pub waits: bool,
+}
+
+/// A decoded stretch of code: a function, or a window of unknown code.
+#[derive(Debug)]
+pub struct Code {
+    pub ops: Vec<Op>,
+    at: FxHashMap<u64, u32>,
+    /// False for a window whose start alone is a known boundary: what comes before an instruction is not known.
+    pub whole: bool,
+}
+
+impl Code {
+    /// Decodes `bytes` at address `start`.
+    pub fn decode(bytes: &[u8], start: u64, whole: bool) -> Self {
+        let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+        let mut factory = InstructionInfoFactory::new();
+        let mut instruction = Instruction::default();
+        let (mut ops, mut targets) = (Vec::new(), Vec::new());
+        let mut leader = true;
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            if instruction.is_invalid() && !whole {
+                break;
+            }
+            let op = lift(&instruction, &mut factory, leader);
+            if let Effect::Jump { to } | Effect::Branch { to, .. } = op.effect {
+                targets.push(to);
+            }
+            ops.push(op);
+            leader = instruction.flow_control() != FlowControl::Next;
+        }
+        let at: FxHashMap<u64, u32> = ops.iter().enumerate().map(|(n, op)| (op.ip, n as u32)).collect();
+        for target in targets {
+            if let Some(&n) = at.get(&target) {
+                ops[n as usize].leader = true;
+            }
+        }
+        Self { ops, at, whole }
+    }
+
+    /// Index of the instruction at `ip`, if one begins there.
+    pub fn index(&self, ip: u64) -> Option<usize> {
+        self.at.get(&ip).map(|&n| n as usize)
+    }
+
+    /// The basic block round an instruction: indices of its first and last one.
+    pub fn block(&self, n: usize) -> (usize, usize) {
+        let first = (0..=n).rev().find(|&i| self.ops[i].leader).unwrap_or(0);
+        let last = (n + 1..self.ops.len()).find(|&i| self.ops[i].leader).unwrap_or(self.ops.len()) - 1;
+        (first, last)
+    }
+}
+
+fn general(register: Register) -> Option<u8> {
+    (register.is_gpr64() || register.is_gpr32() || register.is_gpr16()).then(|| register.number() as u8)
+}
+
+fn lift(i: &Instruction, factory: &mut InstructionInfoFactory, leader: bool) -> Op {
+    let info = factory.info(i);
+    let writes = info
+        .used_registers()
+        .iter()
+        .filter(|r| {
+            use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+            matches!(r.access(), Write | CondWrite | ReadWrite | ReadCondWrite)
+        })
+        .map(|r| r.register().full_register())
+        .filter(|r| r.is_gpr64())
+        .fold(0_u16, |mask, r| mask | 1 << r.number());
+    // lea computes, nop and prefetch touch nothing that could stall the program.
+    let no_access = matches!(
+        i.mnemonic(),
+        Mnemonic::Lea
+            | Mnemonic::Nop
+            | Mnemonic::Endbr64
+            | Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetchw
+    );
+    let mut operands = [None; 2];
+    if !no_access {
+        // Data before implicit stack: the first operand is the one that rules ask for.
+        let mut found: Vec<Operand> = info.used_memory().iter().filter_map(|m| operand(i, m)).collect();
+        found.sort_by_key(|o| o.implicit_stack);
+        for (slot, operand) in operands.iter_mut().zip(found) {
+            *slot = Some(operand);
+        }
+    }
+    Op {
+        ip: i.ip(),
+        operands,
+        effect: effect(i),
+        writes,
+        writes_flags: i.rflags_modified() != 0,
+        leader,
+        repeats: (i.has_rep_prefix() || i.has_repne_prefix()) && i.is_string_instruction(),
+        waits: matches!(i.mnemonic(), Mnemonic::Pause | Mnemonic::Tpause | Mnemonic::Umwait | Mnemonic::Mwaitx),
+    }
+}
+
+fn operand(i: &Instruction, m: &UsedMemory) -> Option<Operand> {
+    use OpAccess::{CondRead, CondWrite, Read, ReadCondWrite, ReadWrite, Write};
+    let access = match m.access() {
+        Read | CondRead => Access::Read,
+        Write | CondWrite => Access::Write,
+        ReadWrite | ReadCondWrite => Access::ReadWrite,
+        _ => return None,
+    };
+    if m.address_size() == CodeSize::Code32 {
+        return None;
+    }
+    let ip_relative = matches!(m.base(), Register::RIP | Register::EIP);
+    let gather = m.index().is_vector_register();
+    let named = (0..i.op_count()).any(|o| i.op_kind(o) == OpKind::Memory)
+        && i.memory_base() == m.base()
+        && i.memory_displacement64() == m.displacement();
+    Some(Operand {
+        base: if ip_relative { None } else { general(m.base()) },
+        index: if gather { None } else { general(m.index()) },
+        scale: m.scale() as u8,
+        displacement: m.displacement() as i64,
+        ip_relative,
+        thread_relative: matches!(m.segment(), Register::FS | Register::GS),
+        bytes: m.memory_size().size() as u32,
+        access,
+        implicit_stack: i.is_stack_instruction() && m.base() == Register::RSP && !named,
+        gather,
+    })
+}
+
+fn effect(i: &Instruction) -> Effect {
+    use Mnemonic as M;
+    let first = |n: u32| general(i.op_register(n));
+    let (to, wide) = if i.op_count() > 0 && i.op0_kind() == OpKind::Register {
+        let r = i.op0_register();
+        // Writes of 8 or 16 bits keep the rest of the register: left to `Other`.
+        (if r.is_gpr64() || r.is_gpr32() { first(0) } else { None }, r.is_gpr64())
+    } else {
+        (None, false)
+    };
+    let second = || -> Option<Value> {
+        if i.op_count() != 2 {
+            return None;
+        }
+        if i.op1_kind() == OpKind::Register {
+            let r = i.op1_register();
+            return if r.is_gpr64() || r.is_gpr32() { first(1).map(Value::Register) } else { None };
+        }
+        i.try_immediate(1).ok().map(|v| Value::Immediate(v as i64))
+    };
+    let arithmetic = |op| {
+        let (to, from) = (to?, second()?);
+        Some(Effect::Arithmetic { op, to, from, wide })
+    };
+    let lifted = match i.mnemonic() {
+        M::Mov => to.zip(second()).map(|(to, from)| Effect::Move { to, from, wide }),
+        M::Movsxd if i.op1_kind() == OpKind::Register && wide => {
+            to.zip(first(1)).map(|(to, from)| Effect::SignExtend { to, from })
+        }
+        M::Lea => to.zip(address(i)).map(|(to, operand)| Effect::Address { to, operand, wide }),
+        M::Add => arithmetic(Arithmetic::Add),
+        M::Sub => arithmetic(Arithmetic::Sub),
+        M::And => arithmetic(Arithmetic::And),
+        M::Xor => arithmetic(Arithmetic::Xor),
+        M::Inc | M::Dec => to.map(|to| Effect::Arithmetic {
+            op: if i.mnemonic() == M::Inc { Arithmetic::Add } else { Arithmetic::Sub },
+            to,
+            from: Value::Immediate(1),
+            wide,
+        }),
+        M::Shl | M::Shr => match (to, second()) {
+            (Some(to), Some(Value::Immediate(n))) => {
+                let n = (n & if wide { 63 } else { 31 }) as i8;
+                Some(Effect::Shift { to, by: if i.mnemonic() == M::Shl { n } else { -n }, wide })
+            }
+            _ => None,
+        },
+        M::Cmp | M::Test => {
+            to.zip(second()).map(|(a, b)| Effect::Compare { a, b, wide, test: i.mnemonic() == M::Test })
+        }
+        M::Push => Some(Effect::Stack { by: i64::from(i.stack_pointer_increment()), writes: None }),
+        M::Pop if i.op0_kind() == OpKind::Register => {
+            Some(Effect::Stack { by: i64::from(i.stack_pointer_increment()), writes: to })
+        }
+        _ => None,
+    };
+    lifted.unwrap_or_else(|| match i.flow_control() {
+        FlowControl::Next => Effect::Other,
+        FlowControl::UnconditionalBranch => Effect::Jump { to: i.near_branch_target() },
+        FlowControl::ConditionalBranch if i.is_jcc_short_or_near() => {
+            Effect::Branch { condition: i.condition_code(), to: i.near_branch_target() }
+        }
+        _ => Effect::Leave,
+    })
+}
+
+fn address(i: &Instruction) -> Option<Operand> {
+    let ip_relative = i.is_ip_rel_memory_operand();
+    let (base, index) = (i.memory_base(), i.memory_index());
+    let unknown = |r: Register| r != Register::None && general(r).is_none();
+    if !ip_relative && (unknown(base) || unknown(index)) {
+        return None;
+    }
+    Some(Operand {
+        base: if ip_relative { None } else { general(base) },
+        index: general(index),
+        scale: i.memory_index_scale() as u8,
+        displacement: i.memory_displacement64() as i64,
+        ip_relative,
+        thread_relative: false,
+        bytes: 0,
+        access: Access::Unknown,
+        implicit_stack: false,
+        gather: false,
+    })
+}

@@ -1,0 +1,229 @@
+//! Which data accesses a sample stands for.
+//!
+//! Cost (time) goes to one access: the one that stalled (rule B of FACTS 1, here "before"), else the next one ("forward").
+//! Counts go to all accesses of the sampled basic block, evenly ("spread", estimator S2): whatever stalled, each pass
+//! through the block makes each access once.
+
+use numamma_trace::Rule;
+
+use super::lift::{Code, Effect, Operand};
+use super::machine::Machine;
+
+/// Instructions that rule "forward" follows before it gives up.
+const FORWARD_LIMIT: usize = 96;
+
+/// An access that a sample shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// Index of its instruction.
+    pub op: usize,
+    pub operand: Operand,
+    /// Run-time address.
+    pub addr: u64,
+    pub rule: Rule,
+    /// Estimated accesses, in samples.
+    pub accesses: f32,
+}
+
+/// How often each operand of a stretch of code could be recovered: what turns "seen" into "made".
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Samples in the block, by its first instruction; recovered samples, by instruction.
+    blocks: Vec<u32>,
+    operands: Vec<[u32; 2]>,
+}
+
+/// Finds the accesses of a sample at instruction `at`. Returns the rule by which the one that carries the cost, the first
+/// in `found`, was found; or why there is none.
+pub fn accesses(code: &Code, recovery: &mut Recovery, at: usize, machine: &Machine, found: &mut Vec<Found>) -> Rule {
+    found.clear();
+    // The sample stands behind the `pause` that took the time, or at one that begins.
+    if code.ops[at].waits || (code.whole && at > 0 && !code.ops[at].leader && code.ops[at - 1].waits) {
+        return Rule::SpinWait;
+    }
+    let blamed = before(code, at, machine).map_or_else(|| forward(code, at, machine), Ok);
+    // The block of what stalled is the block that the thread was in.
+    let center = match blamed {
+        Ok(Found { op, rule: Rule::Before, .. }) => op,
+        _ => at,
+    };
+    found.extend(blamed);
+    if code.whole {
+        spread(code, recovery, at, center, machine, found);
+    }
+    blamed.map_or_else(|why| why, |found| found.rule)
+}
+
+/// The access of the instruction before, or of a repeated string instruction that was interrupted half-way.
+fn before(code: &Code, at: usize, machine: &Machine) -> Option<Found> {
+    let found = |op: usize, addr, operand| Found { op, operand, addr, rule: Rule::Before, accesses: 0.0 };
+    let here = &code.ops[at];
+    if here.repeats {
+        let operand = here.operands[0]?;
+        return machine.address(&operand).map(|addr| found(at, addr, operand));
+    }
+    if !code.whole || at == 0 || here.leader {
+        return None;
+    }
+    let operand = code.ops[at - 1].operands[0]?;
+    let mut earlier = *machine;
+    earlier.unstep(&code.ops[at - 1]);
+    earlier.address(&operand).map(|addr| found(at - 1, addr, operand))
+}
+
+/// The next access in program order, through branches whose direction the flags tell. `Err`: why none was found.
+fn forward(code: &Code, at: usize, machine: &Machine) -> Result<Found, Rule> {
+    let mut machine = *machine;
+    let mut n = at;
+    for _ in 0..FORWARD_LIMIT {
+        let op = code.ops.get(n).ok_or(Rule::None)?;
+        if let Some(operand) = op.operands[0] {
+            let addr = machine.address(&operand).ok_or(Rule::AddressUnknown)?;
+            return Ok(Found { op: n, operand, addr, rule: Rule::Forward, accesses: 0.0 });
+        }
+        n = match op.effect {
+            Effect::Jump { to } => code.index(to).ok_or(Rule::None)?,
+            Effect::Branch { condition, to } => match machine.taken(condition) {
+                Some(true) => code.index(to).ok_or(Rule::None)?,
+                Some(false) => n + 1,
+                // Flags unknown: loops go round far more often than they end.
+                None if to <= op.ip => code.index(to).ok_or(Rule::None)?,
+                None => return Err(Rule::AddressUnknown),
+            },
+            Effect::Leave => return Err(Rule::None),
+            _ => {
+                machine.step(op);
+                n + 1
+            }
+        };
+    }
+    Err(Rule::None)
+}
+
+/// Adds the accesses of the block of `center`, as far as their addresses can be had from the registers at `at`.
+fn spread(
+    code: &Code,
+    recovery: &mut Recovery,
+    at: usize,
+    center: usize,
+    machine: &Machine,
+    found: &mut Vec<Found>,
+) {
+    let (first, last) = code.block(center);
+    let count = code.ops[first..=last].iter().flat_map(|op| op.operands.iter().flatten()).count();
+    if count == 0 {
+        return;
+    }
+    recovery.blocks.resize(code.ops.len(), 0);
+    recovery.operands.resize(code.ops.len(), [0; 2]);
+    recovery.blocks[first] += 1;
+
+    let mut add = |n: usize, machine: &Machine| {
+        for (slot, operand) in code.ops[n].operands.iter().enumerate() {
+            let Some((operand, addr)) = operand.and_then(|o| Some((o, machine.address(&o)?))) else { continue };
+            let seen = &mut recovery.operands[n][slot];
+            *seen += 1;
+            // Each pass makes the access once; it was recovered in `seen` of the block's samples. The ratio is kept
+            // within reason while there are few.
+            let missed = (recovery.blocks[first] as f32 / *seen as f32).min(64.0);
+            let accesses = missed / count as f32;
+            match found.iter_mut().find(|f| f.op == n && f.operand == operand && f.addr == addr) {
+                Some(blamed) => blamed.accesses += accesses,
+                None => found.push(Found { op: n, operand, addr, rule: Rule::Spread, accesses }),
+            }
+        }
+    };
+    // Backward from the sample, undoing what can be undone.
+    let mut earlier = *machine;
+    for n in (first..at.min(last + 1)).rev() {
+        earlier.unstep(&code.ops[n]);
+        add(n, &earlier);
+    }
+    // Forward to the end of the block.
+    if at <= last {
+        let mut later = *machine;
+        for n in at.max(first)..=last {
+            add(n, &later);
+            later.step(&code.ops[n]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(bytes: &[u8], sampled: u64, general: [u64; 16]) -> Vec<Found> {
+        let code = Code::decode(bytes, 0x1000, true);
+        let mut found = Vec::new();
+        let at = code.index(sampled).expect("an instruction begins there");
+        let machine = Machine::new(general, 0, 0, None);
+        accesses(&code, &mut Recovery::default(), at, &machine, &mut found);
+        found
+    }
+
+    fn registers(set: &[(usize, u64)]) -> [u64; 16] {
+        let mut general = [0; 16];
+        for &(r, value) in set {
+            general[r] = value;
+        }
+        general
+    }
+
+    /// mov rax,[rbx+8*rcx]; add rdx,rax; mov [rdi+8*rcx],rdx; inc rcx; jmp -0x11
+    const LOOP: &[u8] =
+        &[0x48, 0x8b, 0x04, 0xcb, 0x48, 0x01, 0xc2, 0x48, 0x89, 0x14, 0xcf, 0x48, 0xff, 0xc1, 0xeb, 0xf0];
+
+    #[test]
+    fn the_stalled_load_is_the_instruction_before() {
+        let found = run(LOOP, 0x1004, registers(&[(3, 0x7000), (1, 2), (7, 0x9000)]));
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Before, 0x7010));
+        // The store of the same pass: counts, no cost.
+        assert_eq!((found[1].rule, found[1].addr), (Rule::Spread, 0x9010));
+        assert_eq!(found[0].accesses, 0.5);
+        assert_eq!(found[1].accesses, 0.5);
+    }
+
+    #[test]
+    fn an_increment_behind_the_access_is_undone() {
+        // Sampled at the jmp: rcx has been incremented already.
+        let found = run(LOOP, 0x100e, registers(&[(3, 0x7000), (1, 3), (7, 0x9000)]));
+        let addresses: Vec<u64> = found.iter().filter(|f| f.accesses > 0.0).map(|f| f.addr).collect();
+        assert_eq!(addresses, [0x9010, 0x7010]);
+    }
+
+    #[test]
+    fn a_load_that_overwrites_its_own_base_is_found_forward() {
+        // mov rax,[rax]; jmp -5: the pointer chase. The sample stands at the jmp, after the load.
+        let found = run(&[0x48, 0x8b, 0x00, 0xeb, 0xfb], 0x1003, registers(&[(0, 0x5000)]));
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Forward, 0x5000));
+    }
+
+    #[test]
+    fn a_branch_target_has_no_before() {
+        let found = run(LOOP, 0x1000, registers(&[(3, 0x7000), (1, 2), (7, 0x9000)]));
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Forward, 0x7010));
+    }
+
+    #[test]
+    fn an_interrupted_string_instruction_is_its_own_access() {
+        // rep stosb at the sampled address: rdi stands where it has got to.
+        let found = run(&[0x90, 0xf3, 0xaa, 0xc3], 0x1001, registers(&[(7, 0x8123), (1, 55)]));
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Before, 0x8123));
+    }
+
+    #[test]
+    fn a_spin_loop_waits_for_another_thread_and_not_for_memory() {
+        // pause; mov eax,[rdi]; test eax,eax; je -8
+        let code = [0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf8];
+        assert_eq!(run(&code, 0x1002, registers(&[(7, 0x6000)])), []);
+        assert_eq!(run(&code, 0x1004, registers(&[(7, 0x6000)]))[0].addr, 0x6000);
+    }
+
+    #[test]
+    fn push_and_pop_move_the_stack_pointer_back() {
+        // push rbx; nop: sampled after the push.
+        let found = run(&[0x53, 0x90], 0x1001, registers(&[(4, 0x7ff0)]));
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Before, 0x7ff0));
+    }
+}

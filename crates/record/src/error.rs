@@ -1,0 +1,78 @@
+//! Why a recording could not be made. Each is one line that says what to do.
+
+use std::ffi::OsString;
+use std::io;
+
+use numamma_trace::TraceError;
+
+/// A recording failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The program cannot be executed.
+    #[error("{}: {}", command.display(), cannot_run(source))]
+    CannotRun {
+        /// The program.
+        command: OsString,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The kernel does not let us sample.
+    #[error(
+        "sampling is not permitted ({source}; kernel.perf_event_paranoid is {paranoid}): run `sudo sysctl kernel.perf_event_paranoid=2`, or ask for the capability CAP_PERFMON"
+    )]
+    NotPermitted {
+        /// The refusal.
+        source: io::Error,
+        /// Value of the setting.
+        paranoid: String,
+    },
+    /// The kernel cannot sample.
+    #[error("the kernel offers no clock sampling here ({0}); `numamma doctor` says what this machine has")]
+    NoSampler(io::Error),
+    /// Asked for a rate that the kernel refuses.
+    #[error("--rate {rate}: the kernel allows at most {max} samples a second; raise kernel.perf_event_max_sample_rate or lower --rate")]
+    RateTooHigh {
+        /// What was asked for, Hz.
+        rate: f64,
+        /// What is allowed, Hz.
+        max: u64,
+    },
+    /// A processor that this version cannot sample.
+    #[error("the clock sampler knows x86-64 only; this is {0}")]
+    Architecture(String),
+    /// The dataset could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// Anything else the operating system refused.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The refusal.
+        source: io::Error,
+    },
+}
+
+impl RecordError {
+    /// Exit status: 127 command not found, 126 cannot be run, 125 a failure of our own.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Self::CannotRun { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::CannotRun { .. } => 126,
+            _ => 125,
+        }
+    }
+
+    /// For `map_err` on system calls.
+    pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}
+
+fn cannot_run(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => "command not found".into(),
+        io::ErrorKind::PermissionDenied => "cannot be executed (permission denied)".into(),
+        _ => format!("cannot be executed ({source})"),
+    }
+}

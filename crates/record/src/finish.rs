@@ -1,0 +1,190 @@
+//! The end of a recording: what is known by number and address gets its names, and the parts become tables.
+
+use numamma_symbols::Frame;
+use numamma_trace::{
+    CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, ObjectRow, PageNodeRow, ProcessRow,
+    SampleRow, SiteRow, ThreadRow, TraceError,
+};
+
+use crate::collect::now;
+use crate::session::Session;
+use crate::sites::{Place, SiteKind};
+use crate::space::mappings::{Mapping, PathId};
+
+/// Writes what there is so far, so that a recorder that is killed leaves a readable dataset.
+pub fn checkpoint(session: &mut Session, meta: &mut Meta) {
+    meta.end = now();
+    meta.losses = session.losses.clone();
+    meta.losses.add(LossKind::Incomplete, 1);
+    session.sink.flush();
+    let writer = session.sink.writer();
+    // A full disk shows when the rows are flushed; the tables below are written again at the end.
+    let threads: Vec<ThreadRow> = session.tasks.threads.iter().map(|t| t.row.clone()).collect();
+    let processes: Vec<ProcessRow> = session.tasks.processes.iter().map(|p| p.row.clone()).collect();
+    let _ = writer.write_table(&threads).and_then(|()| writer.write_table(&processes)).and_then(|()| writer.write_meta(meta));
+}
+
+/// Completes the dataset. `heap`: allocations were to be seen.
+pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), TraceError> {
+    let end = meta.end;
+    let present: Vec<usize> =
+        (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
+    for process in present {
+        session.emit_objects(process, i64::MAX);
+    }
+    if heap {
+        let untracked = session.tasks.processes.iter().filter(|p| p.row.tracked == 0 && p.row.samples > 0).count();
+        session.losses.add(LossKind::UntrackedProcess, untracked as u64);
+    }
+    let unsampled = session.tasks.threads.iter().filter(|t| t.row.samples == 0 && t.row.end < end).count();
+    session.losses.add(LossKind::ShortThread, unsampled as u64);
+    session.losses.add(LossKind::CutStack, session.stacks.cut);
+
+    let threads: Vec<ThreadRow> = session.tasks.threads.iter().map(|t| t.row.clone()).collect();
+    let processes: Vec<ProcessRow> = session.tasks.processes.iter().map(|p| p.row.clone()).collect();
+    let (sites, frames) = sites(&mut session);
+    let code = code(&mut session);
+    let modules = modules(&mut session);
+
+    session.sink.flush();
+    let mut losses = std::mem::take(&mut session.losses);
+    let (writer, failed) = session.sink.close(&mut losses);
+    meta.losses = losses;
+    let written = (|| {
+        writer.write_table(&threads)?;
+        writer.write_table(&processes)?;
+        writer.write_table(&sites)?;
+        writer.write_table(&frames)?;
+        writer.write_table(&code)?;
+        writer.write_table(&modules)?;
+        writer.write_table::<MarkerRow>(&[])?;
+        // By thread: then times and addresses step along instead of jumping between threads.
+        writer.merge::<SampleRow>(|rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
+        writer.merge::<FirstTouchRow>(|rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
+        writer.merge::<ObjectRow>(|_| {})?;
+        writer.merge::<PageNodeRow>(|_| {})?;
+        meta.complete = true;
+        writer.write_meta(&meta)?;
+        writer.remove_parts::<SampleRow>()?;
+        writer.remove_parts::<FirstTouchRow>()?;
+        writer.remove_parts::<ObjectRow>()?;
+        writer.remove_parts::<PageNodeRow>()
+    })();
+    match failed {
+        Some(error) => Err(error),
+        None => written,
+    }
+}
+
+/// Function, file and line, or the empty ones.
+fn source(frame: Option<&Frame>) -> (String, String, i32) {
+    match frame {
+        Some(f) => (f.function.clone(), f.file.clone().unwrap_or_default(), f.line as i32),
+        None => (String::new(), String::new(), 0),
+    }
+}
+
+fn frames_at(session: &mut Session, image: Option<(PathId, u64)>) -> (String, i64, Vec<Frame>) {
+    let Some((path, vaddr)) = image else { return (String::new(), 0, Vec::new()) };
+    let frames = session.modules.get(path).map_or(Vec::new(), |module| module.frames_at(vaddr));
+    (session.modules.path(path).to_owned(), vaddr as i64, frames)
+}
+
+fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
+    let (mut sites, mut all) = (Vec::new(), Vec::new());
+    for number in 0..session.stacks.stacks.len() {
+        let stack = &session.stacks.stacks[number];
+        let places: Vec<Place> = session.stacks.frames(stack).to_vec();
+        let mut frames: Vec<FrameRow> = Vec::new();
+        for place in places {
+            let (module, offset, resolved) = frames_at(session, place.image);
+            let resolved: Vec<Option<&Frame>> =
+                if resolved.is_empty() { vec![None] } else { resolved.iter().map(Some).collect() };
+            for frame in resolved {
+                let (function, file, line) = source(frame);
+                frames.push(FrameRow {
+                    site: number as i32,
+                    depth: frames.len() as i32,
+                    ip: place.ip as i64,
+                    module: module.clone(),
+                    offset,
+                    function,
+                    file,
+                    line,
+                    inlined: frame.is_some_and(|f| f.inlined).into(),
+                });
+            }
+        }
+        let site = crate::site_frame::choose(&frames).and_then(|n| frames.get(n));
+        let stack = &session.stacks.stacks[number];
+        sites.push(SiteRow {
+            site: number as i32,
+            process: stack.process as i32,
+            kind: match stack.kind {
+                SiteKind::Heap => "heap",
+                SiteKind::Mmap => "mmap",
+            }
+            .into(),
+            function: site.map_or(String::new(), |f| f.function.clone()),
+            file: site.map_or(String::new(), |f| f.file.clone()),
+            line: site.map_or(0, |f| f.line),
+            count: stack.count as i64,
+            bytes: stack.bytes as i64,
+            freed: stack.freed as i64,
+            peak_bytes: stack.peak_bytes as i64,
+        });
+        all.append(&mut frames);
+    }
+    (sites, all)
+}
+
+fn code(session: &mut Session) -> Vec<CodeRow> {
+    let places = std::mem::take(&mut session.code_places);
+    let mut rows: Vec<CodeRow> = places
+        .into_iter()
+        .map(|((process, ip), image)| {
+            let (module, offset, frames) = frames_at(session, image);
+            let (function, file, line) = source(frames.first());
+            CodeRow { process: process as i32, ip: ip as i64, module, offset, function, file, line }
+        })
+        .collect();
+    rows.sort_by_key(|row| (row.process, row.ip));
+    rows
+}
+
+/// Mappings of files and of code; data mappings without a name say nothing that objects do not.
+fn modules(session: &mut Session) -> Vec<ModuleRow> {
+    let mut rows = Vec::new();
+    for process in 0..session.tasks.processes.len() {
+        let mappings = session.tasks.processes[process].space.mappings.clone();
+        let present = mappings.iter().map(|(start, m)| (start, *m, i64::MAX));
+        let past = mappings.past_code().iter().map(|p| (p.start, p.mapping, p.until));
+        for (start, mapping, until) in present.chain(past) {
+            if mapping.is_file() || mapping.executable {
+                rows.push(module_row(session, process, start, &mapping, until));
+            }
+        }
+    }
+    rows
+}
+
+fn module_row(session: &mut Session, process: usize, start: u64, mapping: &Mapping, until: i64) -> ModuleRow {
+    let named = mapping.is_file() || session.modules.path(mapping.path).starts_with('[');
+    let path = if named { session.modules.path(mapping.path).to_owned() } else { "[jit]".to_owned() };
+    let build_id = session
+        .modules
+        .get(mapping.path)
+        .and_then(|module| module.build_id().map(|id| id.iter().map(|b| format!("{b:02x}")).collect()))
+        .unwrap_or_default();
+    ModuleRow {
+        process: process as i32,
+        path,
+        build_id,
+        start: start as i64,
+        end: mapping.end as i64,
+        file_offset: mapping.offset as i64,
+        executable: mapping.executable.into(),
+        from: mapping.from,
+        until,
+    }
+}

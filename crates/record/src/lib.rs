@@ -1,0 +1,31 @@
+//! Launches a program, samples it and writes the dataset.
+//!
+//! ```text
+//!   probe (clock::tick) -> launch (suspended) -> perf rings + shared rings -> order by time -> Session -> Sink -> dataset
+//! ```
+//!
+//! The program is never stopped, traced or signalled; nothing runs in it but the preloaded library, which writes events
+//! into shared memory. If the recorder dies, the program goes on.
+
+mod clock;
+mod collect;
+mod error;
+mod finish;
+mod launch;
+mod library;
+mod modules;
+mod nodes;
+mod objects;
+mod perf;
+mod recording;
+mod session;
+pub mod signals;
+mod sink;
+mod site_frame;
+mod sites;
+mod space;
+mod tasks;
+
+pub use clock::tick::{measure_cost, rate_for};
+pub use error::RecordError;
+pub use recording::{Ended, Options, Outcome, record};

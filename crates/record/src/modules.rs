@@ -1,0 +1,47 @@
+//! Paths and the modules behind them, opened once and only when something needs them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use numamma_symbols::{Module, Modules};
+use rustc_hash::FxHashMap;
+
+use crate::space::mappings::PathId;
+
+/// Interned paths with their modules.
+#[derive(Debug, Default)]
+pub struct ModuleStore {
+    files: Modules,
+    paths: Vec<String>,
+    ids: FxHashMap<String, PathId>,
+    modules: Vec<Option<Option<Arc<Module>>>>,
+}
+
+impl ModuleStore {
+    /// Number of a path.
+    pub fn intern(&mut self, path: &str) -> PathId {
+        if let Some(&id) = self.ids.get(path) {
+            return id;
+        }
+        let id = self.paths.len() as PathId;
+        self.paths.push(path.to_owned());
+        self.modules.push(None);
+        self.ids.insert(path.to_owned(), id);
+        id
+    }
+
+    /// The path of a number.
+    pub fn path(&self, id: PathId) -> &str {
+        &self.paths[id as usize]
+    }
+
+    /// The module of a path, if it is a readable ELF file.
+    pub fn get(&mut self, id: PathId) -> Option<Arc<Module>> {
+        let slot = &mut self.modules[id as usize];
+        slot.get_or_insert_with(|| {
+            let path = &self.paths[id as usize];
+            path.starts_with('/').then(|| self.files.open(Path::new(path)).ok()).flatten()
+        })
+        .clone()
+    }
+}

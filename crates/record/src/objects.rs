@@ -1,0 +1,289 @@
+//! Which object an address belongs to while the program runs, and the rows of those that were touched.
+//!
+//! The attribution proper is a later stage that works on the dataset alone; here it is decided only which objects need a
+//! row, so that the dataset grows with what was sampled and not with what was allocated.
+
+use numamma_trace::{NONE, ObjectKind, ObjectRow};
+
+use crate::session::Session;
+use crate::sites::SiteKind;
+use crate::space::Live;
+use crate::space::mappings::MappingKind;
+use crate::tasks::{ProcessId, ThreadId};
+
+/// Identity of an object that is neither heap nor mmap, within its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A variable of an image, by its run-time address.
+    Static(u64),
+    /// A thread's instance of a thread-local variable, by its address.
+    Tls(ThreadId, u64),
+    /// A thread's stack.
+    Stack(ThreadId),
+    /// Any other mapping, by its first address.
+    Region(u64),
+}
+
+/// Bytes above the thread pointer that belong to the C library's own description of the thread (glibc's struct pthread is
+/// 2304 bytes).
+const THREAD_DESCRIPTOR: u64 = 2304;
+
+impl Session {
+    /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about.
+    pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) {
+        let space = &self.tasks.processes[process].space;
+        let page = addr & !(self.page_bytes - 1);
+        if let Some((at, _)) = space.heap.find(addr) {
+            self.touched.insert((process, SiteKind::Heap, at));
+        } else if self.touch_tls(process, thread, addr, time) {
+        } else if let Some((at, _)) = self.tasks.processes[process].space.maps.find(addr) {
+            self.touched.insert((process, SiteKind::Mmap, at));
+        } else if self.touch_static(process, addr) || self.touch_stack(process, thread, addr) {
+        } else {
+            self.touch_region(process, addr);
+        }
+        self.pages.entry(process).or_default().insert(page);
+    }
+
+    fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> bool {
+        let row = &self.tasks.threads[thread].row;
+        let (low, pointer) = (row.tls_low as u64, row.tls_high as u64);
+        if low == 0 || addr < low || addr >= pointer + THREAD_DESCRIPTOR {
+            return false;
+        }
+        let (start, tid) = (row.start.min(time), thread as i32);
+        // The executable's block ends at the thread pointer (variant II of the TLS ABI), those of libraries lie below.
+        let variable = self.executable(process).and_then(|module| {
+            let block = module.tls_block()?;
+            let base = pointer.wrapping_add_signed(block.executable_offset);
+            let variable = module.tls_variable_at(addr.checked_sub(base)?)?;
+            Some((variable.name.clone(), base + variable.address, variable.size, module.name().to_owned()))
+        });
+        let (name, at, bytes, module) = variable.unwrap_or_else(|| {
+            let (name, at, end) = if addr < pointer {
+                ("[thread-local storage of libraries]", low, pointer)
+            } else {
+                ("[thread descriptor]", pointer, pointer + THREAD_DESCRIPTOR)
+            };
+            (name.to_owned(), at, end - at, String::new())
+        });
+        self.named.entry((process, Key::Tls(thread, at))).or_insert_with(|| ObjectRow {
+            object: 0,
+            process: process as i32,
+            kind: ObjectKind::Tls.name().into(),
+            name,
+            site: NONE,
+            thread: tid,
+            addr: at as i64,
+            bytes: bytes as i64,
+            start,
+            end: i64::MAX,
+            module,
+        });
+        true
+    }
+
+    fn touch_static(&mut self, process: ProcessId, addr: u64) -> bool {
+        let Some((low, image)) = self.tasks.processes[process].space.images.below(addr) else { return false };
+        let (path, offset, from, code) = (image.path, image.offset, image.from, image.code);
+        if !code {
+            return false;
+        }
+        if self.modules.path(path).ends_with("/libnumamma.so") {
+            return false;
+        }
+        let Some(module) = self.modules.get(path) else { return false };
+        let Some(bias) = module.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown) else { return false };
+        let Some(variable) = module.data_at(addr.wrapping_sub(bias)) else { return false };
+        let at = variable.address.wrapping_add(bias);
+        let path = self.modules.path(path).to_owned();
+        self.named.entry((process, Key::Static(at))).or_insert_with(|| ObjectRow {
+            object: 0,
+            process: process as i32,
+            kind: ObjectKind::Static.name().into(),
+            name: variable.name.clone(),
+            site: NONE,
+            thread: NONE,
+            addr: at as i64,
+            bytes: variable.size as i64,
+            start: from,
+            end: i64::MAX,
+            module: path,
+        });
+        true
+    }
+
+    /// Finds out where a thread's stack is from its stack pointer, if the library has not said.
+    pub(crate) fn learn_stack(&mut self, thread: ThreadId, pointer: u64, _time: i64) {
+        let process = self.tasks.process_of(thread);
+        let row = &self.tasks.threads[thread].row;
+        if row.stack_high != 0 && row.stack_low != 0 {
+            return;
+        }
+        let Some((start, mapping)) = self.tasks.processes[process].space.mappings.find(pointer) else { return };
+        let (low, high) = match mapping.kind {
+            // It grows without a record: what may ever be its own is its own.
+            MappingKind::Stack => (mapping.end.saturating_sub(main_stack_limit()), mapping.end),
+            MappingKind::Anonymous => (start, mapping.end),
+            _ => return,
+        };
+        let row = &mut self.tasks.threads[thread].row;
+        row.stack_low = low as i64;
+        if row.stack_high == 0 {
+            row.stack_high = high as i64;
+        }
+    }
+
+    fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> bool {
+        let holds = |t: &crate::tasks::Thread| {
+            let row = &t.row;
+            row.process as ProcessId == process
+                && row.end == i64::MAX
+                && row.stack_high != 0
+                && (row.stack_low.max(row.stack_high - main_stack_limit() as i64) as u64..row.stack_high as u64)
+                    .contains(&addr)
+        };
+        let own = holds(&self.tasks.threads[thread]).then_some(thread);
+        // Another thread's stack: a pointer to a local that was passed on. Rare, and threads are few.
+        let first = self.tasks.processes[process].main;
+        let owner = own.or_else(|| {
+            self.tasks.threads[first..].iter().rposition(&holds).map(|n| n + first)
+        });
+        let Some(owner) = owner else { return false };
+        let page = addr & !(self.page_bytes - 1);
+        let thread = &mut self.tasks.threads[owner];
+        thread.stack_touched = thread.stack_touched.min(page);
+        let row = &thread.row;
+        self.named.entry((process, Key::Stack(owner))).or_insert_with(|| ObjectRow {
+            object: 0,
+            process: process as i32,
+            kind: ObjectKind::Stack.name().into(),
+            name: String::new(),
+            site: NONE,
+            thread: owner as i32,
+            addr: 0,
+            bytes: row.stack_high,
+            start: row.start,
+            end: i64::MAX,
+            module: String::new(),
+        });
+        true
+    }
+
+    /// Memory that is nobody's object: the allocator's own, the C library's, a program's that is not tracked.
+    fn touch_region(&mut self, process: ProcessId, addr: u64) {
+        let of = &self.tasks.processes[process];
+        let Some((start, mapping)) = of.space.mappings.find(addr) else { return };
+        let tracked = of.row.tracked != 0;
+        let path = self.modules.path(mapping.path).to_owned();
+        let (kind, name) = match mapping.kind {
+            MappingKind::File if path.ends_with("/libnumamma.so") || path.starts_with("/memfd:numamma") => {
+                (ObjectKind::Region, "recorder".to_owned())
+            }
+            MappingKind::Kernel | MappingKind::Stack => (ObjectKind::Region, path.clone()),
+            MappingKind::File => (ObjectKind::Mmap, file_name(&path).to_owned()),
+            // Without the library these are all that can be said of the program's memory.
+            MappingKind::Break if !tracked => (ObjectKind::Mmap, "[heap]".to_owned()),
+            MappingKind::Anonymous if !tracked => (ObjectKind::Mmap, "[anonymous memory]".to_owned()),
+            MappingKind::Break | MappingKind::Anonymous => (ObjectKind::Region, "allocator".to_owned()),
+        };
+        let (bytes, from) = ((mapping.end - start) as i64, mapping.from);
+        let row = self.named.entry((process, Key::Region(start))).or_insert_with(|| ObjectRow {
+            object: 0,
+            process: process as i32,
+            kind: kind.name().into(),
+            name,
+            site: NONE,
+            thread: NONE,
+            addr: start as i64,
+            bytes,
+            start: from,
+            end: i64::MAX,
+            module: String::new(),
+        });
+        // The break grows in place.
+        row.bytes = row.bytes.max(bytes);
+    }
+
+    /// A live object went: if it was touched, it gets its row.
+    pub(crate) fn released(&mut self, process: ProcessId, kind: SiteKind, addr: u64, object: Live, time: i64) {
+        if self.touched.remove(&(process, kind, addr)) {
+            let row = live_row(process, kind, addr, object, time);
+            self.sink.object(row);
+        }
+    }
+
+    /// The release of a touched object is taken back: its row goes.
+    pub(crate) fn unrelease(&mut self, process: ProcessId, addr: u64, object: Live) {
+        let is_it = |row: &ObjectRow| {
+            row.process as ProcessId == process && row.addr == addr as i64 && row.start == object.start
+        };
+        if let Some(at) = self.sink.objects.iter().rposition(is_it) {
+            self.sink.objects.remove(at);
+        }
+    }
+
+    /// Rows of everything that was touched and is still there when a process ends.
+    pub(crate) fn emit_objects(&mut self, process: ProcessId, time: i64) {
+        let space = self.tasks.processes[process].space.clone();
+        for (kind, table) in [(SiteKind::Heap, &space.heap), (SiteKind::Mmap, &space.maps)] {
+            for (at, object) in table.iter() {
+                if self.touched.remove(&(process, kind, at)) {
+                    self.sink.object(live_row(process, kind, at, *object, i64::MAX));
+                }
+            }
+        }
+        let keys: Vec<_> = self.named.keys().filter(|(of, _)| *of == process).copied().collect();
+        for key in keys {
+            let Some(mut row) = self.named.remove(&key) else { continue };
+            row.end = time;
+            if let Key::Stack(thread) = key.1 {
+                let thread = &self.tasks.threads[thread];
+                row.end = thread.row.end;
+                // What was used of it, which is what has pages; `bytes` held its end.
+                row.addr = thread.stack_touched as i64;
+                row.bytes -= row.addr;
+            }
+            self.sink.object(row);
+        }
+    }
+
+    fn executable(&mut self, process: ProcessId) -> Option<std::sync::Arc<numamma_symbols::Module>> {
+        let command = self.tasks.processes[process].row.command.clone();
+        let path = self.modules.intern(&command);
+        self.modules.get(path)
+    }
+}
+
+fn live_row(process: ProcessId, kind: SiteKind, addr: u64, object: Live, end: i64) -> ObjectRow {
+    let kind = match kind {
+        SiteKind::Heap => ObjectKind::Heap,
+        SiteKind::Mmap => ObjectKind::Mmap,
+    };
+    ObjectRow {
+        object: 0,
+        process: process as i32,
+        kind: kind.name().into(),
+        name: String::new(),
+        site: object.stack as i32,
+        thread: object.thread,
+        addr: addr as i64,
+        bytes: object.bytes as i64,
+        start: object.start,
+        end,
+        module: String::new(),
+    }
+}
+
+/// The most that a main thread's stack may grow to, bytes: its limit, or 64 MiB where there is none.
+fn main_stack_limit() -> u64 {
+    const UNLIMITED: u64 = 64 << 20;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes to a live struct.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    limit.rlim_cur.clamp(1 << 20, UNLIMITED)
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

@@ -1,0 +1,196 @@
+//! Records of the kernel's rings.
+//!
+//! Every event of ours carries `SAMPLE_IDENTIFIER | IP | TID | TIME | CPU` and the sample id on all records, so the last
+//! words of each record are at fixed distances from its end:
+//!
+//! ```text
+//!   sample:      header(8) id(8) ip(8) pid,tid(8) time(8) [addr(8)] cpu,res(8) [abi(8) regs(8 x n)]
+//!   other:       header(8) body ...                          pid,tid(8) time(8) cpu,res(8) id(8)
+//! ```
+
+use std::collections::HashMap;
+
+/// Registers of a sample in the order of [`REGISTER_MASK`]'s bits: see [`Registers`].
+pub const REGISTER_MASK: u64 = if cfg!(target_arch = "x86_64") { 0xff_03ff } else { 0x1_ffff_ffff };
+
+/// Number of general registers kept per sample.
+pub const GENERAL: usize = 32;
+
+/// The register file at a sample: general registers in the architecture's own numbering (x86-64: rax 0, rcx 1, rdx 2,
+/// rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8..r15), and the flags.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Registers {
+    pub general: [u64; GENERAL],
+    pub flags: u64,
+}
+
+/// What an event of ours is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Clock,
+    PageFault,
+}
+
+/// A record, with the time at which the kernel made it.
+#[derive(Debug, PartialEq)]
+pub enum Record {
+    Sample { time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: Box<Registers> },
+    /// A page fault in user code: `addr` is the address, `ip` the user's instruction.
+    Fault { time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, addr: u64 },
+    Map { time: i64, pid: i32, start: u64, len: u64, offset: u64, prot: u32, path: String },
+    Name { time: i64, pid: i32, tid: i32, exec: bool, name: String },
+    Fork { time: i64, pid: i32, tid: i32, parent: i32 },
+    Exit { time: i64, pid: i32, tid: i32 },
+    Lost { count: u64 },
+    Throttled,
+    /// A sample without user registers (the thread had none, or it is a 32-bit program).
+    NoRegisters { time: i64, pid: i32, tid: i32 },
+}
+
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const THROTTLE: u32 = 5;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const MMAP2: u32 = 10;
+const LOST_SAMPLES: u32 = 13;
+
+const MISC_COMM_EXEC: u16 = 1 << 13;
+const ABI_64: u64 = 2;
+
+/// Decodes the records in `bytes` (whole records, as the kernel wrote them) into `out`. `sources` maps event ids. Records
+/// of unknown types and unknown events are skipped; a record that is cut or whose size is absurd ends the decoding.
+pub fn decode(bytes: &[u8], sources: &HashMap<u64, Source>, out: &mut Vec<Record>) {
+    let mut rest = bytes;
+    while rest.len() >= 8 {
+        let kind = u32_at(rest, 0).unwrap_or_default();
+        let misc = (u32_at(rest, 4).unwrap_or_default() & 0xffff) as u16;
+        let size = (u32_at(rest, 4).unwrap_or_default() >> 16) as usize;
+        if size < 8 || size > rest.len() {
+            return;
+        }
+        let (record, next) = rest.split_at(size);
+        rest = next;
+        if let Some(record) = one(kind, misc, &record[8..], sources) {
+            out.push(record);
+        }
+    }
+}
+
+fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
+    // Time stands in the sample id at the end of everything but samples.
+    let time = || i64_at(body, body.len().checked_sub(24)?);
+    Some(match kind {
+        SAMPLE => return sample(body, sources),
+        MMAP2 => Record::Map {
+            time: time()?,
+            pid: i32_at(body, 0)?,
+            start: u64_at(body, 8)?,
+            len: u64_at(body, 16)?,
+            offset: u64_at(body, 24)?,
+            prot: u32_at(body, 56)?,
+            path: text(body.get(64..body.len().checked_sub(32)?)?),
+        },
+        COMM => Record::Name {
+            time: time()?,
+            pid: i32_at(body, 0)?,
+            tid: i32_at(body, 4)?,
+            exec: misc & MISC_COMM_EXEC != 0,
+            name: text(body.get(8..body.len().checked_sub(32)?)?),
+        },
+        // pid, ppid, tid, ptid, time
+        FORK => {
+            Record::Fork { time: i64_at(body, 16)?, pid: i32_at(body, 0)?, parent: i32_at(body, 4)?, tid: i32_at(body, 8)? }
+        }
+        EXIT => Record::Exit { time: i64_at(body, 16)?, pid: i32_at(body, 0)?, tid: i32_at(body, 8)? },
+        LOST => Record::Lost { count: u64_at(body, 8)? },
+        LOST_SAMPLES => Record::Lost { count: u64_at(body, 0)? },
+        THROTTLE => Record::Throttled,
+        _ => return None,
+    })
+}
+
+fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
+    let source = *sources.get(&u64_at(body, 0)?)?;
+    let (ip, pid, tid, time) = (u64_at(body, 8)?, i32_at(body, 16)?, i32_at(body, 20)?, i64_at(body, 24)?);
+    match source {
+        Source::Clock => {
+            let cpu = i32_at(body, 32)?;
+            if u64_at(body, 40)? != ABI_64 {
+                return Some(Record::NoRegisters { time, pid, tid });
+            }
+            let registers = Box::new(registers(body.get(48..)?)?);
+            Some(Record::Sample { time, pid, tid, cpu, ip, registers })
+        }
+        Source::PageFault => {
+            let (addr, cpu) = (u64_at(body, 32)?, i32_at(body, 40)?);
+            // A fault inside the kernel (read() into a fresh buffer): the user's instruction is in the registers.
+            let user_ip = u64_at(body, 56).filter(|_| u64_at(body, 48) == Some(ABI_64));
+            Some(Record::Fault { time, pid, tid, cpu, ip: user_ip.unwrap_or(ip), addr })
+        }
+    }
+}
+
+/// Bit of the instruction pointer in the register mask: what page faults ask for.
+pub const IP_MASK: u64 = if cfg!(target_arch = "x86_64") { 1 << 8 } else { 1 << 32 };
+
+#[cfg(target_arch = "x86_64")]
+fn registers(words: &[u8]) -> Option<Registers> {
+    // The kernel's order: ax bx cx dx si di bp sp ip flags r8..r15; the processor's numbering is another.
+    const NUMBER: [usize; 8] = [0, 3, 1, 2, 6, 7, 5, 4];
+    let mut general = [0; GENERAL];
+    for (word, number) in NUMBER.into_iter().enumerate() {
+        general[number] = u64_at(words, word * 8)?;
+    }
+    for r in 8..16 {
+        general[r] = u64_at(words, (r + 2) * 8)?;
+    }
+    Some(Registers { general, flags: u64_at(words, 72)? })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn registers(words: &[u8]) -> Option<Registers> {
+    let mut general = [0; GENERAL];
+    for (r, value) in general.iter_mut().enumerate() {
+        *value = u64_at(words, r * 8)?;
+    }
+    Some(Registers { general, flags: 0 })
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+    u32_at(bytes, at).map(|v| v as i32)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
+    u64_at(bytes, at).map(|v| v as i64)
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+impl Record {
+    /// Time of the record; 0 for losses, which have none that matters.
+    pub fn time(&self) -> i64 {
+        match *self {
+            Self::Sample { time, .. }
+            | Self::Fault { time, .. }
+            | Self::Map { time, .. }
+            | Self::Name { time, .. }
+            | Self::Fork { time, .. }
+            | Self::Exit { time, .. }
+            | Self::NoRegisters { time, .. } => time,
+            Self::Lost { .. } | Self::Throttled => 0,
+        }
+    }
+}

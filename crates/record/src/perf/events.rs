@@ -1,0 +1,171 @@
+//! Opens the events of a recording on a suspended process and its descendants.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::attr::{self, Attr};
+use super::decode::{IP_MASK, REGISTER_MASK, Record, Source, decode};
+use super::ring::Ring;
+
+/// Largest and smallest ring of a CPU, bytes. 2048 pages hold 50,000 samples a second for a second; the smallest is what
+/// an unprivileged user may lock everywhere (`kernel.perf_event_mlock_kb` is 516 by default, per CPU).
+const RING_BYTES: [usize; 6] = [8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 128 << 10];
+
+/// The events of a recording, on all CPUs.
+#[derive(Debug)]
+pub struct Events {
+    rings: Vec<Ring>,
+    /// Events without a ring of their own: open as long as the recording lasts.
+    _redirected: Vec<OwnedFd>,
+    sources: HashMap<u64, Source>,
+    /// Why page faults are not recorded, if they are not.
+    pub faults_refused: Option<io::Error>,
+    /// Whether faults inside the kernel are seen too.
+    pub kernel_faults: bool,
+    bytes: Vec<u8>,
+}
+
+/// The clock event of a period in nanoseconds of thread time.
+pub fn clock_attr(period: u64) -> Attr {
+    Attr {
+        kind: attr::TYPE_SOFTWARE,
+        config: attr::SW_TASK_CLOCK,
+        sample_period: period,
+        sample_type: COMMON | attr::SAMPLE_REGS_USER,
+        sample_regs_user: REGISTER_MASK,
+        flags: FLAGS | attr::EXCLUDE_KERNEL,
+        clockid: libc::CLOCK_MONOTONIC,
+        wakeup: 64 << 10,
+        ..Attr::default()
+    }
+}
+
+const COMMON: u64 =
+    attr::SAMPLE_IDENTIFIER | attr::SAMPLE_IP | attr::SAMPLE_TID | attr::SAMPLE_TIME | attr::SAMPLE_CPU;
+const FLAGS: u64 = attr::DISABLED
+    | attr::INHERIT
+    | attr::ENABLE_ON_EXEC
+    | attr::EXCLUDE_HV
+    | attr::WATERMARK
+    | attr::SAMPLE_ID_ALL
+    | attr::USE_CLOCKID;
+
+impl Events {
+    /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch.
+    pub fn open(pid: i32, cpus: &[u32], period: u64) -> io::Result<Self> {
+        let clock = clock_attr(period);
+        let sideband = Attr {
+            kind: attr::TYPE_SOFTWARE,
+            config: attr::SW_DUMMY,
+            sample_type: COMMON,
+            flags: FLAGS
+                | attr::EXCLUDE_KERNEL
+                | attr::MMAP
+                | attr::MMAP_DATA
+                | attr::MMAP2
+                | attr::COMM
+                | attr::COMM_EXEC
+                | attr::TASK,
+            clockid: libc::CLOCK_MONOTONIC,
+            ..clock.clone()
+        };
+        let mut faults = Attr {
+            config: attr::SW_PAGE_FAULTS,
+            sample_period: 1,
+            sample_type: COMMON | attr::SAMPLE_ADDR | attr::SAMPLE_REGS_USER,
+            sample_regs_user: IP_MASK,
+            flags: FLAGS,
+            ..clock.clone()
+        };
+        let mut events = Self {
+            rings: Vec::new(),
+            _redirected: Vec::new(),
+            sources: HashMap::new(),
+            faults_refused: None,
+            kernel_faults: true,
+            bytes: Vec::new(),
+        };
+        let mut largest = 0;
+        for &cpu in cpus {
+            let fd = match attr::open(&clock, pid, cpu as i32) {
+                Ok(fd) => fd,
+                // A CPU that went offline since we looked.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
+                Err(error) => return Err(error),
+            };
+            events.sources.insert(id(&fd)?, Source::Clock);
+            let ring = map_largest(fd, &mut largest)?;
+            let other = attr::open(&sideband, pid, cpu as i32)?;
+            ring.redirect(&other)?;
+            events._redirected.push(other);
+            if events.faults_refused.is_none() {
+                match events.open_faults(&mut faults, pid, cpu as i32) {
+                    Ok(fd) => {
+                        ring.redirect(&fd)?;
+                        events._redirected.push(fd);
+                    }
+                    Err(error) => events.faults_refused = Some(error),
+                }
+            }
+            events.rings.push(ring);
+        }
+        if events.rings.is_empty() {
+            return Err(io::Error::other("no CPU could be watched"));
+        }
+        Ok(events)
+    }
+
+    /// With faults inside the kernel if that is allowed, else without.
+    fn open_faults(&mut self, faults: &mut Attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+        let fd = match attr::open(faults, pid, cpu) {
+            Err(error) if error.raw_os_error() == Some(libc::EACCES) && faults.flags & attr::EXCLUDE_KERNEL == 0 => {
+                faults.flags |= attr::EXCLUDE_KERNEL;
+                self.kernel_faults = false;
+                attr::open(faults, pid, cpu)?
+            }
+            other => other?,
+        };
+        self.sources.insert(id(&fd)?, Source::PageFault);
+        Ok(fd)
+    }
+
+    /// Descriptors to poll on.
+    pub fn fds(&self) -> Vec<i32> {
+        self.rings.iter().map(Ring::fd).collect()
+    }
+
+    /// Appends the records that have come since the last call, CPU by CPU.
+    pub fn drain(&mut self, records: &mut Vec<Record>) {
+        for ring in &mut self.rings {
+            self.bytes.clear();
+            ring.drain(&mut self.bytes);
+            decode(&self.bytes, &self.sources, records);
+        }
+    }
+}
+
+/// The id that the kernel writes into the records of an event (and of those inherited from it).
+fn id(fd: &OwnedFd) -> io::Result<u64> {
+    const PERF_EVENT_IOC_ID: u64 = 0x8008_2407;
+    let mut id = 0_u64;
+    // SAFETY: the request writes one u64 through the pointer.
+    let done = unsafe { libc::ioctl(fd.as_raw_fd(), PERF_EVENT_IOC_ID as _, &raw mut id) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
+}
+
+/// Maps the largest ring that the limit on locked memory allows. `largest` carries the size that worked for the CPUs
+/// before: all get the same, and none tries what has failed.
+fn map_largest(mut fd: OwnedFd, largest: &mut usize) -> io::Result<Ring> {
+    let mut refused = io::Error::other("no ring size to try");
+    for size in RING_BYTES.into_iter().filter(|&size| *largest == 0 || size <= *largest) {
+        match Ring::map(fd, size) {
+            Ok(ring) => {
+                *largest = size;
+                return Ok(ring);
+            }
+            Err((error, returned)) => (refused, fd) = (error, returned),
+        }
+    }
+    Err(refused)
+}

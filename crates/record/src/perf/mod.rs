@@ -1,0 +1,14 @@
+//! The kernel's side of a recording: events, rings, records.
+//!
+//! One ring per CPU carries everything, so that the records of a CPU are in order:
+//!
+//! ```text
+//!   CPU n:  clock (registers) --+
+//!           page faults --------+--> ring n --> Ring::drain --> bytes --> decode --> Record
+//!           mmap/comm/task -----+    (of the clock event; the others are redirected into it)
+//! ```
+
+pub mod attr;
+pub mod decode;
+pub mod events;
+pub mod ring;

@@ -1,0 +1,408 @@
+//! One recording from start to end.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use numamma_symbols::Modules;
+use numamma_topology::{Machine, Probe};
+use numamma_trace::{DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta};
+use numamma_wire::{ENVIRONMENT, Segment};
+
+use crate::clock::tick;
+use crate::collect::{Collector, now};
+use crate::error::RecordError;
+use crate::launch::{self, Running};
+use crate::library::Library;
+use crate::perf::events::Events;
+use crate::session::Session;
+use crate::sink::Sink;
+use crate::{finish, nodes, signals};
+
+/// Longest time between two looks at the rings.
+const SCAN_INTERVAL: Duration = Duration::from_millis(50);
+/// Time between two flushes to the dataset: what a killed recorder loses at most.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(2);
+/// Time between two questions for the nodes of newly touched pages, at first and at last: short programs need the first,
+/// long ones should not pay for it.
+const NODES_INTERVAL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Directory of the dataset; made from the program's name if absent.
+    pub output: Option<PathBuf>,
+    /// Replace a recording that is there.
+    pub force: bool,
+    /// Samples per second of thread time; chosen from `overhead` if absent.
+    pub rate: Option<f64>,
+    /// Share of the program's time that sampling may cost, 0..1.
+    pub overhead: f64,
+    /// Whether to see allocations (needs the library in the program).
+    pub heap: bool,
+}
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With an exit status.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+impl Ended {
+    fn from_wait_status(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Self::Signal(libc::WTERMSIG(status))
+        } else {
+            Self::Code(libc::WEXITSTATUS(status))
+        }
+    }
+
+    /// As a shell reports it: the code, or 128 + signal.
+    pub fn status(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Directory of the dataset.
+    pub dir: PathBuf,
+    /// How the program ended.
+    pub ended: Ended,
+    /// Samples that were taken.
+    pub samples: u64,
+    /// Why the dataset is not whole, if it is not. The program ran to its end nevertheless.
+    pub failure: Option<RecordError>,
+    /// Things the user should know, one line each.
+    pub remarks: Vec<String>,
+}
+
+/// Runs a program and records it.
+///
+/// # Errors
+/// If the recording cannot begin: nothing has run then.
+pub fn record(options: &Options) -> Result<Outcome, RecordError> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Err(RecordError::Architecture(std::env::consts::ARCH.into()));
+    }
+    let program = &options.command[0];
+    let executable = find_executable(program)?;
+    let probe = Probe::read(Path::new("/"));
+    let machine = Machine::read(Path::new("/"));
+    let sampler = choose_rate(options, &probe)?;
+    let (writer, mut remarks) = (create_output(options, program)?, Vec::new());
+
+    // What the program gets: the library and the segment, unless they would do it harm or no good.
+    let refused = options.heap.then(|| library_refused(&executable)).flatten();
+    let tracking = if options.heap && refused.is_none() { Some(Tracking::new()?) } else { None };
+    let environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
+
+    signals::install();
+    let suspended = launch::suspended(&options.command, &environment).map_err(RecordError::system("fork"))?;
+    let cpus: Vec<u32> = machine.online_cpus().collect();
+    let mut events = match Events::open(suspended.pid(), &cpus, sampler.period) {
+        Ok(events) => events,
+        Err(error) => {
+            suspended.cancel();
+            let _ = std::fs::remove_dir_all(writer.dir());
+            return Err(refusal(error, &probe));
+        }
+    };
+
+    let mut meta = describe(options, &machine, &probe, sampler);
+    let mut session = Session::new(Sink::new(writer), meta.sampler.period, meta.page_bytes);
+    if let Some(Refused::Sanitizer(why)) = &refused {
+        session.losses.add(LossKind::Sanitizer, 1);
+        remarks.push(format!("allocations are not tracked: {why}"));
+    }
+    if events.faults_refused.is_some() {
+        session.losses.add(LossKind::FirstTouch, 1);
+    }
+    session.sink.writer().write_meta(&meta)?;
+
+    let mut running = match suspended.run(program) {
+        Ok(running) => running,
+        Err(error) => {
+            let _ = std::fs::remove_dir_all(session.sink.dir());
+            return Err(error);
+        }
+    };
+    signals::set_program(running.pid);
+    meta.start = now();
+    let mut collector = Collector::default();
+    let segment = tracking.as_ref().map(|t| &*t.segment);
+    let ended = watch(&mut running, &mut events, segment, &mut collector, &mut session, &mut meta);
+    signals::set_program(0);
+
+    // What was written before the end is in the rings; descendants that live on are not waited for.
+    for _ in 0..2 {
+        collector.scan(&mut events, segment, &mut session);
+    }
+    collector.finish(&mut session);
+    if let Some(segment) = segment {
+        segment.close();
+        collector.count_losses(segment);
+        session.losses.add(LossKind::NoRing, segment.lost_no_ring());
+    }
+    session.losses.add(LossKind::HeapRing, collector.lost_full);
+    session.losses.add(LossKind::MalformedEvent, collector.malformed);
+    drop(events);
+    meta.end = now();
+    meta.exit = Some(ended.status());
+    let (dir, samples) = (session.sink.dir().to_owned(), session.tasks.threads.iter().map(|t| t.row.samples as u64).sum());
+    let failure = finish::finish(session, meta, options.heap).err().map(RecordError::from);
+    Ok(Outcome { dir, ended, samples, failure, remarks })
+}
+
+/// The library in the program and the rings it writes to.
+struct Tracking {
+    library: Library,
+    segment: Arc<Segment>,
+}
+
+impl Tracking {
+    fn new() -> Result<Self, RecordError> {
+        let library = Library::write().map_err(RecordError::system("writing the library that tracks allocations"))?;
+        let segment = Segment::create(numamma_wire::Options::default())
+            .map_err(RecordError::system("creating shared memory for allocation events"))?;
+        Ok(Self { library, segment: Arc::new(segment) })
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        // First: what the user preloads comes behind, as the program's own allocator does.
+        let mut preload = self.library.path().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        vec![("LD_PRELOAD".into(), preload), (ENVIRONMENT.into(), self.segment.path().into())]
+    }
+}
+
+/// Reads the rings until the program has ended.
+fn watch(
+    running: &mut Running,
+    events: &mut Events,
+    segment: Option<&Segment>,
+    collector: &mut Collector,
+    session: &mut Session,
+    meta: &mut Meta,
+) -> Ended {
+    let bell = Bell::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        if let (Some(segment), Some(bell)) = (segment, &bell) {
+            scope.spawn(|| bell.watch(segment, &done));
+        }
+        let mut fds = events.fds();
+        fds.extend(bell.as_ref().map(|b| b.fd.as_raw_fd()));
+        // SAFETY: asks for a descriptor of our own child, owned by nobody else; -1 on old kernels is ignored by poll.
+        let exit = unsafe { libc::syscall(libc::SYS_pidfd_open, running.pid, 0) } as i32;
+        // SAFETY: a new descriptor that is ours.
+        let exit = (exit >= 0).then(|| unsafe { OwnedFd::from_raw_fd(exit) });
+        fds.extend(exit.as_ref().map(AsRawFd::as_raw_fd));
+        let mut polled: Vec<libc::pollfd> =
+            fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+        let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL.0);
+        let status = loop {
+            // SAFETY: `polled` is a live array of that many entries.
+            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, SCAN_INTERVAL.as_millis() as i32) };
+            for entry in &mut polled {
+                // An event whose tasks are all gone hangs up for ever; its ring is read on every round anyway.
+                if entry.revents & (libc::POLLHUP | libc::POLLERR) != 0 {
+                    entry.fd = -1;
+                }
+            }
+            if let Some(bell) = &bell {
+                bell.quiet();
+            }
+            let ended = running.ended();
+            collector.scan(events, segment, session);
+            if asked.elapsed() >= ask_after {
+                ask_nodes(session);
+                (asked, ask_after) = (Instant::now(), (ask_after * 2).min(NODES_INTERVAL.1));
+            }
+            if session.sink.is_full() || flushed.elapsed() >= FLUSH_INTERVAL {
+                finish::checkpoint(session, meta);
+                flushed = Instant::now();
+            }
+            if let Some(status) = ended {
+                break status;
+            }
+        };
+        done.store(true, Ordering::Release);
+        if let Some(segment) = segment {
+            wake(segment);
+        }
+        Ended::from_wait_status(status)
+    })
+}
+
+/// Asks where the pages lie that have been touched since the last question.
+fn ask_nodes(session: &mut Session) {
+    let time = now();
+    for (process, pages) in std::mem::take(&mut session.pages) {
+        if !session.tasks.is_present(process) {
+            continue;
+        }
+        let mut pages: Vec<u64> = pages.into_iter().collect();
+        pages.sort_unstable();
+        let pid = session.tasks.processes[process].row.pid;
+        let rows = &mut session.sink.page_nodes;
+        // The process may end at any moment: then there is nothing more to know.
+        let _ = nodes::query(pid, &pages, |page, node| {
+            rows.push(numamma_trace::PageNodeRow { process: process as i32, page: page as i64, node, time });
+        });
+    }
+}
+
+/// Turns the shared segment's doorbell, which is a futex, into something that can be polled.
+struct Bell {
+    fd: OwnedFd,
+}
+
+impl Bell {
+    fn new() -> Option<Self> {
+        // SAFETY: a new descriptor that is ours.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        // SAFETY: as above.
+        (fd >= 0).then(|| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    fn watch(&self, segment: &Segment, done: &AtomicBool) {
+        while !done.load(Ordering::Acquire) {
+            let bell = segment.bell();
+            if matches!(segment.wait(bell, Duration::from_secs(1)), numamma_wire::Woken::Rung) {
+                let one = 1_u64;
+                // SAFETY: writes eight bytes from a live u64.
+                unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
+            }
+        }
+    }
+
+    fn quiet(&self) {
+        let mut count = 0_u64;
+        // SAFETY: reads eight bytes into a live u64; the descriptor does not block.
+        unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+/// Rings the segment's own doorbell, so that the thread that waits for it looks up.
+fn wake(segment: &Segment) {
+    let doorbell = &segment.header().doorbell;
+    doorbell.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: a futex word in memory that the segment keeps mapped.
+    unsafe { libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Why the library is not put into a program.
+enum Refused {
+    Sanitizer(String),
+    Static,
+}
+
+/// Looks at the executable for what makes the library harmful or useless.
+fn library_refused(executable: &Path) -> Option<Refused> {
+    let module = Modules::new().open(executable).ok()?;
+    if module.is_static_executable() {
+        return Some(Refused::Static);
+    }
+    let sanitizer = module.needed().iter().find(|n| ["libasan", "libtsan", "liblsan", "libhwasan", "libmsan"].iter().any(|s| n.starts_with(s)))?;
+    Some(Refused::Sanitizer(format!("the program is built with a sanitizer ({sanitizer}), which must be loaded first")))
+}
+
+/// The file that will be executed, found as execvp finds it.
+fn find_executable(program: &OsString) -> Result<PathBuf, RecordError> {
+    use std::os::unix::ffi::OsStrExt;
+    let cannot = |kind: io::ErrorKind| RecordError::CannotRun { command: program.clone(), source: kind.into() };
+    if program.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(program);
+        return match std::fs::metadata(&path) {
+            Ok(info) if info.is_dir() => Err(cannot(io::ErrorKind::PermissionDenied)),
+            Ok(_) => Ok(path),
+            Err(error) => Err(RecordError::CannotRun { command: program.clone(), source: error }),
+        };
+    }
+    let search = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&search)
+        .map(|dir| dir.join(program))
+        .find(|path| path.is_file())
+        .ok_or_else(|| cannot(io::ErrorKind::NotFound))
+}
+
+fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordError> {
+    let cost = tick::measure_cost().map_err(|error| refusal(error, probe))?;
+    let rate = match options.rate {
+        None => tick::rate_for(options.overhead, cost, probe.max_sample_rate),
+        Some(rate) => match probe.max_sample_rate {
+            Some(max) if rate > max as f64 => return Err(RecordError::RateTooHigh { rate, max }),
+            _ => rate,
+        },
+    };
+    let period = tick::period_of(rate);
+    let rate_hz = 1e9 / period as f64;
+    Ok(SamplerMeta { kind: "clock".into(), period, rate_hz, tick_cost: cost, overhead: cost * rate_hz / 1e9 })
+}
+
+fn refusal(error: io::Error, probe: &Probe) -> RecordError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => RecordError::NotPermitted {
+            source: error,
+            paranoid: probe.paranoid.map_or("unknown".into(), |level| level.to_string()),
+        },
+        _ => RecordError::NoSampler(error),
+    }
+}
+
+/// Creates the dataset: where `-o` says, or at the first free name after the program's.
+fn create_output(options: &Options, program: &OsString) -> Result<DatasetWriter, RecordError> {
+    if let Some(dir) = &options.output {
+        return Ok(DatasetWriter::create(dir, options.force)?);
+    }
+    let name = Path::new(program).file_name().map_or("program".into(), |n| n.to_string_lossy().into_owned());
+    let first = PathBuf::from(format!("{name}.numamma"));
+    if options.force || !first.exists() {
+        return Ok(DatasetWriter::create(&first, options.force)?);
+    }
+    let free = (2..).map(|n| PathBuf::from(format!("{name}-{n}.numamma"))).find(|dir| !dir.exists());
+    Ok(DatasetWriter::create(&free.unwrap_or(first), false)?)
+}
+
+fn describe(options: &Options, machine: &Machine, probe: &Probe, sampler: SamplerMeta) -> Meta {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    let cpus = machine.cpus.iter().map(|cpu| cpu.id + 1).max().unwrap_or(1);
+    Meta {
+        format: FORMAT,
+        written_by: env!("CARGO_PKG_VERSION").into(),
+        complete: false,
+        command: options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        directory: std::env::current_dir().map_or(String::new(), |d| d.to_string_lossy().into_owned()),
+        host,
+        kernel: probe.kernel.clone().unwrap_or_default(),
+        arch: std::env::consts::ARCH.into(),
+        cpus: machine.online_cpus().count() as u32,
+        cpu_nodes: (0..cpus).map(|cpu| machine.node_of_cpu(cpu).map_or(-1, |node| node as i32)).collect(),
+        nodes: machine.nodes.len() as u32,
+        page_bytes: machine.page_bytes.unwrap_or(4096),
+        clock: "CLOCK_MONOTONIC".into(),
+        start: now(),
+        end: now(),
+        started_unix: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as i64),
+        exit: None,
+        sampler,
+        losses: Default::default(),
+    }
+}

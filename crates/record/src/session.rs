@@ -1,0 +1,360 @@
+//! The recording as it grows: events in the order of their time, applied to what is known of the program.
+
+use numamma_trace::{FirstTouchRow, LossKind, Losses, Rule, SampleRow};
+use numamma_wire::Event;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::clock::code::CodeCache;
+use crate::clock::machine::Machine;
+use crate::clock::rules::{self, Found};
+use crate::modules::ModuleStore;
+use crate::perf::decode::{Record, Registers};
+use crate::sink::Sink;
+use crate::sites::{Place, SiteKind, Stacks};
+use crate::space::mappings::{Mapping, MappingKind, PathId};
+use crate::space::{Live, Space};
+use crate::tasks::{ProcessId, Tasks, ThreadId};
+
+/// PROT_EXEC of a mapping.
+const PROT_EXEC: u32 = 4;
+
+/// One recording in progress.
+#[derive(Debug)]
+pub struct Session {
+    pub tasks: Tasks,
+    pub stacks: Stacks,
+    pub modules: ModuleStore,
+    pub sink: Sink,
+    pub losses: Losses,
+    /// Nanoseconds of thread time that a sample stands for.
+    period: i64,
+    /// Objects other than heap and mmap that were touched.
+    pub(crate) named: FxHashMap<(ProcessId, crate::objects::Key), numamma_trace::ObjectRow>,
+    /// Live heap and mmap objects that were touched: only those get a row when they go.
+    pub(crate) touched: FxHashSet<(ProcessId, SiteKind, u64)>,
+    /// Releases that may yet be taken back, by process and address.
+    tentative: FxHashMap<(ProcessId, u64), (Live, bool)>,
+    /// Code addresses that occur, with the file that held them at the time.
+    pub code_places: FxHashMap<(ProcessId, u64), Option<(PathId, u64)>>,
+    /// Sampled pages whose node is to be asked for.
+    pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
+    code: CodeCache,
+    found: Vec<Found>,
+    pub page_bytes: u64,
+}
+
+impl Session {
+    /// A recording that has not seen anything yet. `period` in nanoseconds.
+    pub fn new(sink: Sink, period: u64, page_bytes: u64) -> Self {
+        Self {
+            tasks: Tasks::default(),
+            stacks: Stacks::default(),
+            modules: ModuleStore::default(),
+            sink,
+            losses: Losses::default(),
+            period: period as i64,
+            named: FxHashMap::default(),
+            touched: FxHashSet::default(),
+            tentative: FxHashMap::default(),
+            code_places: FxHashMap::default(),
+            pages: FxHashMap::default(),
+            code: CodeCache::default(),
+            found: Vec::new(),
+            page_bytes,
+        }
+    }
+
+    /// Applies a record of the kernel's.
+    pub fn record(&mut self, record: Record) {
+        match record {
+            Record::Sample { time, pid, tid, cpu, ip, registers } => self.sample(time, pid, tid, cpu, ip, &registers),
+            Record::Fault { time, pid, tid, cpu, ip, addr } => self.fault(time, pid, tid, cpu, ip, addr),
+            Record::Map { time, pid, start, len, offset, prot, path } => {
+                let process = self.tasks.process(pid, time);
+                let kind = MappingKind::from_name(&path);
+                let executable = prot & PROT_EXEC != 0;
+                let command = &mut self.tasks.processes[process].row.command;
+                // After exec the first code that is mapped is the executable's.
+                if kind == MappingKind::File && executable && !command.starts_with('/') {
+                    command.clone_from(&path);
+                }
+                let mapping = Mapping {
+                    end: start.saturating_add(len),
+                    offset,
+                    path: self.modules.intern(&path),
+                    kind,
+                    executable,
+                    from: time,
+                };
+                self.tasks.processes[process].space.map(start, mapping);
+            }
+            Record::Name { time, pid, exec: true, name, .. } => self.exec(pid, name, time),
+            Record::Name { time, pid, tid, exec: false, name } => {
+                let thread = self.tasks.thread(pid, tid, time);
+                self.tasks.threads[thread].row.name = name;
+            }
+            Record::Fork { time, pid, tid, parent } => {
+                if pid == parent {
+                    self.tasks.start_thread(pid, tid, time);
+                } else {
+                    let of = self.tasks.process(parent, time);
+                    let of = &self.tasks.processes[of];
+                    let (space, command, tracked) = (of.space.clone(), of.row.command.clone(), of.row.tracked);
+                    let child = self.tasks.start_process(pid, parent, space, command, time);
+                    self.tasks.processes[child].row.tracked = tracked;
+                    self.inherit_stack(parent, child);
+                }
+            }
+            Record::Exit { time, pid, tid } => {
+                self.tasks.end_thread(tid, time);
+                let process = self.tasks.process(pid, time);
+                let alive = |t: &crate::tasks::Thread| t.row.process as ProcessId == process && t.row.end == i64::MAX;
+                if !self.tasks.threads[self.tasks.processes[process].main..].iter().any(alive) {
+                    self.end_process(pid, time);
+                }
+            }
+            Record::Lost { count } => self.losses.add(LossKind::PerfRing, count),
+            Record::Throttled => self.losses.add(LossKind::Throttled, 1),
+            Record::NoRegisters { time, pid, tid } => {
+                let thread = self.tasks.thread(pid, tid, time);
+                self.push_unknown(time, thread, 0, 0, Rule::Unreadable);
+            }
+        }
+    }
+
+    /// A process becomes another program: a new address space, a new main thread.
+    fn exec(&mut self, pid: i32, name: String, time: i64) {
+        let parent = match self.end_process(pid, time) {
+            Some(old) => self.tasks.processes[old].row.parent,
+            None => 0,
+        };
+        let process = self.tasks.start_process(pid, parent, Space::default(), name.clone(), time);
+        let main = self.tasks.processes[process].main;
+        self.tasks.threads[main].row.name = name;
+    }
+
+    fn end_process(&mut self, pid: i32, time: i64) -> Option<ProcessId> {
+        let process = self.tasks.end_process(pid, time)?;
+        self.emit_objects(process, time);
+        // Nothing can be asked of it any more, and its tables are many.
+        self.pages.remove(&process);
+        self.tasks.processes[process].space.heap = Default::default();
+        self.tasks.processes[process].space.maps = Default::default();
+        Some(process)
+    }
+
+    /// The forking thread goes on in the child on the same stack, with the same thread pointer.
+    fn inherit_stack(&mut self, parent: i32, child: ProcessId) {
+        let Some(from) = self.tasks.known_thread(parent) else { return };
+        let (row, pointer) = (self.tasks.threads[from].row.clone(), self.tasks.threads[from].pointer);
+        let main = self.tasks.processes[child].main;
+        let thread = &mut self.tasks.threads[main];
+        (thread.row.stack_low, thread.row.stack_high) = (row.stack_low, row.stack_high);
+        (thread.row.tls_low, thread.row.tls_high) = (row.tls_low, row.tls_high);
+        thread.pointer = pointer;
+    }
+
+    fn sample(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: &Registers) {
+        let thread = self.tasks.thread(pid, tid, time);
+        let process = self.tasks.process_of(thread);
+        self.tasks.threads[thread].row.samples += 1;
+        self.tasks.processes[process].row.samples += 1;
+        self.learn_stack(thread, registers.general[usize::from(crate::clock::lift::STACK_POINTER)], time);
+
+        let mut general = [0; 16];
+        general.copy_from_slice(&registers.general[..16]);
+        let place = self.place(process, ip);
+        let Some(located) = self.code.locate(&mut self.modules, pid, ip, place) else {
+            self.losses.add(LossKind::UnknownCode, 1);
+            self.code_places.insert((process, ip), place);
+            self.push_unknown(time, thread, cpu, ip, Rule::Unreadable);
+            return;
+        };
+        let machine = Machine::new(general, registers.flags, located.bias, self.tasks.threads[thread].pointer);
+        let mut found = std::mem::take(&mut self.found);
+        let mut unit = located.unit.borrow_mut();
+        let (code, recovery) = unit.parts();
+        let rule = rules::accesses(code, recovery, located.index, &machine, &mut found);
+        let blamed = matches!(rule, Rule::Before | Rule::Forward);
+        if !blamed {
+            self.code_places.insert((process, ip), place);
+            self.push_unknown(time, thread, cpu, ip, rule);
+        }
+        for (n, access) in found.iter().enumerate() {
+            let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
+            let place = self.place(process, row_ip);
+            self.code_places.entry((process, row_ip)).or_insert(place);
+            self.sink.samples.push(SampleRow {
+                time,
+                thread: thread as i32,
+                cpu,
+                ip: row_ip as i64,
+                addr: access.addr as i64,
+                bytes: access.operand.bytes as i32,
+                access: access.operand.access as i32,
+                rule: access.rule as i32,
+                cost: if blamed && n == 0 { self.period } else { 0 },
+                accesses: access.accesses,
+            });
+            self.touch(process, thread, access.addr, time);
+        }
+        drop(unit);
+        self.found = found;
+    }
+
+    fn push_unknown(&mut self, time: i64, thread: ThreadId, cpu: i32, ip: u64, rule: Rule) {
+        self.sink.samples.push(SampleRow {
+            time,
+            thread: thread as i32,
+            cpu,
+            ip: ip as i64,
+            addr: 0,
+            bytes: 0,
+            access: 0,
+            rule: rule as i32,
+            cost: self.period,
+            accesses: 0.0,
+        });
+    }
+
+    fn fault(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, addr: u64) {
+        let thread = self.tasks.thread(pid, tid, time);
+        let process = self.tasks.process_of(thread);
+        let place = self.place(process, ip);
+        self.code_places.entry((process, ip)).or_insert(place);
+        self.sink.touches.push(FirstTouchRow { time, thread: thread as i32, cpu, ip: ip as i64, addr: addr as i64 });
+        self.touch(process, thread, addr, time);
+    }
+
+    /// File and address in the file of a run-time address of code.
+    pub fn place(&mut self, process: ProcessId, ip: u64) -> Option<(PathId, u64)> {
+        let (low, image) = self.tasks.processes[process].space.images.below(ip)?;
+        if ip >= image.end {
+            return None;
+        }
+        let (path, offset) = (image.path, image.offset);
+        let bias = self.modules.get(path)?.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown)?;
+        Some((path, ip.wrapping_sub(bias)))
+    }
+
+    /// Applies an event of the library in thread `tid` of process `pid`.
+    pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
+        let thread = self.tasks.thread(pid, tid, time);
+        let process = self.tasks.process_of(thread);
+        match event {
+            Event::Process { own_allocator, .. } => {
+                self.tasks.processes[process].row.tracked = 1;
+                if own_allocator {
+                    self.losses.add(LossKind::OwnAllocator, 1);
+                }
+            }
+            Event::ThreadStart { stack_low, stack_high, tls_low, thread_pointer, .. } => {
+                let row = &mut self.tasks.threads[thread].row;
+                if stack_high != 0 {
+                    (row.stack_low, row.stack_high) = (stack_low as i64, stack_high as i64);
+                }
+                row.tls_low = tls_low as i64;
+                row.tls_high = thread_pointer as i64;
+                self.tasks.threads[thread].pointer = Some(thread_pointer);
+            }
+            Event::ThreadEnd { .. } | Event::Dlclose => {}
+            Event::Stack { hash, frames, cut } => {
+                if !self.stacks.knows(hash) {
+                    let places = frames
+                        .into_iter()
+                        // A return address may be the first of the next function: look one byte before it.
+                        .map(|ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
+                        .collect();
+                    self.stacks.define(hash, places, cut);
+                }
+            }
+            Event::Alloc { address, size, stack, .. } => {
+                self.allocate(process, thread, SiteKind::Heap, address, size, stack, time);
+            }
+            Event::Free { address, tentative, .. } => {
+                if let Some(object) = self.heap_mut(process).remove(address) {
+                    self.stacks.released(object.stack, object.bytes);
+                    let touched = self.touched.contains(&(process, SiteKind::Heap, address));
+                    if tentative {
+                        self.tentative.insert((process, address), (object, touched));
+                    }
+                    self.released(process, SiteKind::Heap, address, object, time);
+                }
+            }
+            Event::Unfree { address } => {
+                if let Some((object, touched)) = self.tentative.remove(&(process, address)) {
+                    self.stacks.revived(object.stack, object.bytes);
+                    self.heap_mut(process).insert(address, object);
+                    // The row that the release made ends too early by nothing: it is taken out again.
+                    if touched {
+                        self.touched.insert((process, SiteKind::Heap, address));
+                        self.unrelease(process, address, object);
+                    }
+                }
+            }
+            Event::Map { address, length, file_backed: _, stack, .. } => {
+                self.unmap(process, address, length, time);
+                self.allocate(process, thread, SiteKind::Mmap, address, length, stack, time);
+            }
+            Event::Unmap { address, length, .. } => self.unmap(process, address, length, time),
+            // An unmapping that failed left everything in place; it fails only for bad arguments, which name no object.
+            Event::Ununmap { .. } => {}
+            Event::Remap { old_address, old_length, address, length, stack } => {
+                self.unmap(process, old_address, old_length, time);
+                self.unmap(process, address, length, time);
+                self.allocate(process, thread, SiteKind::Mmap, address, length, stack, time);
+            }
+            Event::Break { old, new, stack } => {
+                if new > old {
+                    self.allocate(process, thread, SiteKind::Mmap, old, new - old, stack, time);
+                } else {
+                    self.unmap(process, new, old - new, time);
+                }
+            }
+        }
+    }
+
+    fn heap_mut(&mut self, process: ProcessId) -> &mut crate::space::LiveObjects {
+        std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.heap)
+    }
+
+    fn maps_mut(&mut self, process: ProcessId) -> &mut crate::space::LiveObjects {
+        std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.maps)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an allocation has that many properties")]
+    fn allocate(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        kind: SiteKind,
+        address: u64,
+        bytes: u64,
+        hash: u64,
+        time: i64,
+    ) {
+        let stack = self.stacks.number(process, kind, hash);
+        self.stacks.allocated(stack, bytes);
+        let object = Live { bytes, start: time, stack, thread: thread as i32 };
+        let table = match kind {
+            SiteKind::Heap => self.heap_mut(process),
+            SiteKind::Mmap => self.maps_mut(process),
+        };
+        for (at, old) in table.insert(address, object) {
+            self.losses.add(LossKind::Overwritten, 1);
+            self.stacks.released(old.stack, old.bytes);
+            self.released(process, kind, at, old, time);
+        }
+    }
+
+    fn unmap(&mut self, process: ProcessId, address: u64, length: u64, time: i64) {
+        for (at, object) in self.maps_mut(process).remove_range(address, address.saturating_add(length)) {
+            self.stacks.released(object.stack, object.bytes);
+            self.released(process, SiteKind::Mmap, at, object, time);
+            let left = self.maps_mut(process).find(at).is_some_and(|(start, _)| start == at);
+            if left {
+                self.touched.insert((process, SiteKind::Mmap, at));
+            }
+        }
+    }
+}

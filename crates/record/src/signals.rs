@@ -1,0 +1,81 @@
+//! Signals that reach the recorder while the program runs.
+//!
+//! The terminal sends Ctrl-C and Ctrl-\ to the whole foreground group: the program gets it by itself, and the recorder
+//! stays to write the dataset. What somebody sends to the recorder alone (kill, a batch system) is passed on.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+const PASSED_ON: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
+extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers.
+    let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
+    let program = PROGRAM.load(Ordering::Relaxed);
+    // From the kernel (the terminal): the program has its own. From the program itself: not back to it.
+    if code != libc::SI_KERNEL && program > 0 && sender != program {
+        // SAFETY: kill is async-signal-safe; the program is our child and not yet waited for.
+        unsafe { libc::kill(program, signal) };
+    }
+}
+
+/// From now on, signals are passed on to the program (once [`set_program`] names it) instead of ending the recorder.
+/// Signals that are ignored stay ignored (nohup).
+pub fn install() {
+    for signal in PASSED_ON {
+        // SAFETY: a handler that only uses atomics and kill; the structs are zeroed and filled as sigaction(2) asks.
+        unsafe {
+            let mut old: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut old);
+            if old.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = pass_on as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// The program that signals go to; 0 for none.
+pub fn set_program(pid: i32) {
+    PROGRAM.store(pid, Ordering::Relaxed);
+}
+
+/// Whether SIGPIPE was ignored when we were started. Rust's runtime ignores it before main; the program must get what
+/// we got, so it is read before the runtime begins.
+pub fn inherited_sigpipe() -> usize {
+    if SIGPIPE_IGNORED.load(Ordering::Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL }
+}
+
+extern "C" fn read_sigpipe() {
+    // SAFETY: asks for the present disposition; runs before main, when nothing else does.
+    let ignored = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    };
+    SIGPIPE_IGNORED.store(ignored, Ordering::Relaxed);
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static READ_SIGPIPE: extern "C" fn() = read_sigpipe;
+
+/// Ends this process as the program was ended: by the same signal, without a core file of our own.
+pub fn die_by(signal: i32) {
+    // SAFETY: plain system calls with valid arguments.
+    unsafe {
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut only: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut only);
+        libc::sigaddset(&raw mut only, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}

@@ -1,0 +1,106 @@
+//! Call stacks that allocated, and what each of them allocated.
+
+use rustc_hash::FxHashMap;
+
+use crate::space::mappings::PathId;
+use crate::tasks::ProcessId;
+
+/// A return address, found again in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Run-time address.
+    pub ip: u64,
+    /// File and address in the file's own address space, if a file holds it.
+    pub image: Option<(PathId, u64)>,
+}
+
+/// Kinds of objects that sites make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SiteKind {
+    Heap,
+    Mmap,
+}
+
+/// A call stack with its account.
+#[derive(Debug)]
+pub struct Stack {
+    pub process: ProcessId,
+    pub kind: SiteKind,
+    /// Hash under which the library sent it; 0 for "unknown".
+    pub hash: u64,
+    pub count: u64,
+    pub bytes: u64,
+    pub freed: u64,
+    live_bytes: u64,
+    pub peak_bytes: u64,
+}
+
+/// All call stacks of a recording.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    pub stacks: Vec<Stack>,
+    index: FxHashMap<(ProcessId, SiteKind, u64), u32>,
+    /// Frames by hash, as they were sent: a stack may arrive after the first allocation that names it.
+    frames: FxHashMap<u64, Vec<Place>>,
+    /// Stacks that could not be followed to their end.
+    pub cut: u64,
+}
+
+impl Stacks {
+    /// Number of the stack with that hash in that process.
+    pub fn number(&mut self, process: ProcessId, kind: SiteKind, hash: u64) -> u32 {
+        *self.index.entry((process, kind, hash)).or_insert_with(|| {
+            self.stacks.push(Stack {
+                process,
+                kind,
+                hash,
+                count: 0,
+                bytes: 0,
+                freed: 0,
+                live_bytes: 0,
+                peak_bytes: 0,
+            });
+            self.stacks.len() as u32 - 1
+        })
+    }
+
+    /// Books an allocation.
+    pub fn allocated(&mut self, stack: u32, bytes: u64) {
+        let stack = &mut self.stacks[stack as usize];
+        stack.count += 1;
+        stack.bytes += bytes;
+        stack.live_bytes += bytes;
+        stack.peak_bytes = stack.peak_bytes.max(stack.live_bytes);
+    }
+
+    /// Books a release.
+    pub fn released(&mut self, stack: u32, bytes: u64) {
+        let stack = &mut self.stacks[stack as usize];
+        stack.freed += 1;
+        stack.live_bytes = stack.live_bytes.saturating_sub(bytes);
+    }
+
+    /// Takes a release back.
+    pub fn revived(&mut self, stack: u32, bytes: u64) {
+        let stack = &mut self.stacks[stack as usize];
+        stack.freed = stack.freed.saturating_sub(1);
+        stack.live_bytes += bytes;
+    }
+
+    /// Whether the frames of that hash are known.
+    pub fn knows(&self, hash: u64) -> bool {
+        self.frames.contains_key(&hash)
+    }
+
+    /// Notes the frames of a hash.
+    pub fn define(&mut self, hash: u64, frames: Vec<Place>, cut: bool) {
+        if self.frames.insert(hash, frames).is_none() && cut {
+            self.cut += 1;
+        }
+    }
+
+    /// Frames of a stack, innermost first.
+    pub fn frames(&self, stack: &Stack) -> &[Place] {
+        self.frames.get(&stack.hash).map_or(&[], Vec::as_slice)
+    }
+}

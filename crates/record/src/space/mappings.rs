@@ -1,0 +1,151 @@
+//! What is mapped where, as the kernel reports it. The kernel reports no unmapping: a mapping lasts until another takes
+//! its addresses.
+
+use std::collections::BTreeMap;
+
+/// Number of an interned path.
+pub type PathId = u32;
+
+/// One mapping; its first address is its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub end: u64,
+    pub offset: u64,
+    pub path: PathId,
+    pub kind: MappingKind,
+    pub executable: bool,
+    /// Time it appeared.
+    pub from: i64,
+}
+
+/// What the kernel calls a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappingKind {
+    File,
+    Anonymous,
+    /// `[heap]`: the break.
+    Break,
+    /// `[stack]` of the main thread.
+    Stack,
+    /// `[vdso]` and others of the kernel's own.
+    Kernel,
+}
+
+impl MappingKind {
+    /// From the name in a kernel record.
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "[heap]" => Self::Break,
+            "[stack]" => Self::Stack,
+            "//anon" | "" => Self::Anonymous,
+            _ if name.starts_with('[') => Self::Kernel,
+            // Shared anonymous memory appears as this deleted file.
+            _ if name.starts_with("/dev/zero") || name.starts_with("/SYSV") => Self::Anonymous,
+            _ if name.starts_with('/') => Self::File,
+            _ => Self::Anonymous,
+        }
+    }
+}
+
+impl Mapping {
+    /// Whether a file (that may be an image) is behind it.
+    pub fn is_file(&self) -> bool {
+        self.kind == MappingKind::File
+    }
+}
+
+/// A mapping that is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub start: u64,
+    pub mapping: Mapping,
+    /// Time it went.
+    pub until: i64,
+}
+
+/// The mappings of one address space.
+#[derive(Clone, Debug, Default)]
+pub struct Mappings {
+    by_start: BTreeMap<u64, Mapping>,
+    /// Past mappings of code: samples that name them must stay readable. Data mappings of the past are not kept, so that
+    /// a program that maps and unmaps for days does not fill the recorder.
+    past_code: Vec<Past>,
+}
+
+impl Mappings {
+    /// Puts a mapping in place, cutting what it covers.
+    pub fn insert(&mut self, start: u64, mapping: Mapping) {
+        self.remove(start, mapping.end, mapping.from);
+        self.by_start.insert(start, mapping);
+    }
+
+    /// Takes `start..end` out; mappings that reach beyond it keep the rest.
+    pub fn remove(&mut self, start: u64, end: u64, time: i64) {
+        while let Some((&at, &old)) = self.by_start.range(..end).next_back() {
+            if old.end <= start {
+                break;
+            }
+            self.by_start.remove(&at);
+            if old.executable {
+                self.past_code.push(Past { start: at, mapping: old, until: time });
+            }
+            if old.end > end {
+                let offset = old.offset + (end - at);
+                self.by_start.insert(end, Mapping { offset, ..old });
+            }
+            if at < start {
+                self.by_start.insert(at, Mapping { end: start, ..old });
+                break;
+            }
+        }
+    }
+
+    /// The mapping that holds `addr`, with its first address.
+    pub fn find(&self, addr: u64) -> Option<(u64, &Mapping)> {
+        self.by_start.range(..=addr).next_back().filter(|(_, m)| addr < m.end).map(|(&start, m)| (start, m))
+    }
+
+    /// All present mappings by address.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Mapping)> {
+        self.by_start.iter().map(|(&start, m)| (start, m))
+    }
+
+    /// Mappings of code that are no more.
+    pub fn past_code(&self) -> &[Past] {
+        &self.past_code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anonymous(end: u64, from: i64) -> Mapping {
+        Mapping { end, offset: 0, path: 0, kind: MappingKind::Anonymous, executable: true, from }
+    }
+
+    fn ranges(mappings: &Mappings) -> Vec<(u64, u64, i64)> {
+        mappings.iter().map(|(start, m)| (start, m.end, m.from)).collect()
+    }
+
+    #[test]
+    fn a_mapping_in_the_middle_cuts_another_in_two() {
+        let mut mappings = Mappings::default();
+        mappings.insert(0x1000, anonymous(0x9000, 1));
+        mappings.insert(0x3000, anonymous(0x4000, 2));
+        assert_eq!(ranges(&mappings), [(0x1000, 0x3000, 1), (0x3000, 0x4000, 2), (0x4000, 0x9000, 1)]);
+        assert_eq!(mappings.find(0x4000).unwrap().1.offset, 0x3000);
+        assert_eq!(mappings.past_code().len(), 1);
+    }
+
+    #[test]
+    fn a_mapping_over_several_replaces_them() {
+        let mut mappings = Mappings::default();
+        mappings.insert(0x1000, anonymous(0x2000, 1));
+        mappings.insert(0x2000, anonymous(0x3000, 1));
+        mappings.insert(0x4000, anonymous(0x6000, 1));
+        mappings.insert(0x1800, anonymous(0x5000, 2));
+        assert_eq!(ranges(&mappings), [(0x1000, 0x1800, 1), (0x1800, 0x5000, 2), (0x5000, 0x6000, 1)]);
+        assert!(mappings.find(0x6000).is_none());
+    }
+}

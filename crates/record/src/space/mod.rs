@@ -1,0 +1,40 @@
+//! The address space of one process as it changes: mappings, images, live objects.
+//!
+//! What is at an address is asked for each sample, in this order (the innermost owner first):
+//!
+//! ```text
+//!   heap object -> thread-local storage -> mmap'ed object -> variable of an image -> stack -> any other mapping
+//! ```
+
+pub mod images;
+pub mod live;
+pub mod mappings;
+
+use std::rc::Rc;
+
+pub use images::Images;
+pub use live::{Live, LiveObjects};
+pub use mappings::{Mapping, Mappings};
+
+/// One address space. A fork shares the tables until one side changes them.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    /// What is mapped.
+    pub mappings: Rc<Mappings>,
+    /// Executables and libraries.
+    pub images: Rc<Images>,
+    /// Objects of allocation functions.
+    pub heap: Rc<LiveObjects>,
+    /// Objects that the program mapped.
+    pub maps: Rc<LiveObjects>,
+}
+
+impl Space {
+    /// A new mapping, as the kernel reports it.
+    pub fn map(&mut self, start: u64, mapping: Mapping) {
+        if mapping.is_file() {
+            Rc::make_mut(&mut self.images).map(start, &mapping);
+        }
+        Rc::make_mut(&mut self.mappings).insert(start, mapping);
+    }
+}

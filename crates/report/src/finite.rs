@@ -1,0 +1,73 @@
+//! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
+
+use numamma_findings::{
+    Accesses, Cost, Detail, Line, Object, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare,
+};
+
+use crate::rows::finite;
+
+/// Replaces numbers that are none by 0, and errors that are none by `None`.
+pub trait Finite: Sized {
+    /// Replaces them in place.
+    fn make_finite(&mut self);
+
+    /// The same with all numbers finite.
+    fn made_finite(mut self) -> Self {
+        self.make_finite();
+        self
+    }
+}
+
+impl Finite for f64 {
+    fn make_finite(&mut self) {
+        *self = finite(*self);
+    }
+}
+
+impl<T: Finite> Finite for Vec<T> {
+    fn make_finite(&mut self) {
+        self.iter_mut().for_each(Finite::make_finite);
+    }
+}
+
+/// Implements [`Finite`] for a struct: fields that hold numbers, and fields that hold errors.
+macro_rules! finite {
+    ($name:ident { $($field:ident),* } $(errors { $($error:ident),* })?) => {
+        impl Finite for $name {
+            fn make_finite(&mut self) {
+                $(self.$field.make_finite();)*
+                $($(self.$error = self.$error.filter(|error| error.is_finite());)*)?
+            }
+        }
+    };
+}
+
+finite!(Run { wall_s, started_unix_s });
+finite!(Sampler { rate_hz, overhead_estimate });
+finite!(Cost { seconds, share } errors { error });
+finite!(Accesses { reads, writes, share } errors { error });
+finite!(Remote { reads, writes, share });
+finite!(ThreadShare { cost_share, access_share } errors { error });
+finite!(Pattern { confidence });
+finite!(Thread { start_s, cost_s, reads, writes } errors { end_s });
+finite!(Line { cost, accesses });
+
+impl Finite for Object {
+    fn make_finite(&mut self) {
+        self.cost.make_finite();
+        self.accesses.make_finite();
+        self.remote.make_finite();
+        self.threads.make_finite();
+        self.pattern.make_finite();
+        if let Some(Detail { pages, points, .. }) = &mut self.detail {
+            pages.make_finite();
+            points.iter_mut().for_each(|point| point.t.make_finite());
+        }
+    }
+}
+
+impl Finite for Page {
+    fn make_finite(&mut self) {
+        self.by_thread.values_mut().for_each(Finite::make_finite);
+    }
+}

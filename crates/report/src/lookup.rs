@@ -1,0 +1,60 @@
+//! From what a user typed to an object.
+
+use numamma_findings::{Findings, Object};
+
+use crate::error::ReportError;
+
+/// Candidates that an error names.
+const NAMED: usize = 5;
+
+/// Finds an object by its exact name, else by `#id`, else by a part of its name that no other object has (upper and lower
+/// case apart, else alike). Returns the index into [`Findings::objects`].
+pub fn find_object(findings: &Findings, name: &str) -> Result<usize, ReportError> {
+    let objects = &findings.objects;
+    let id = name.strip_prefix('#').and_then(|digits| digits.parse::<usize>().ok());
+    let lower = name.to_lowercase();
+    let ways: [&dyn Fn(&Object) -> bool; 4] = [
+        &|object| object.name == name,
+        &|object| Some(object.id) == id,
+        &|object| !name.is_empty() && object.name.contains(name),
+        &|object| !name.is_empty() && object.name.to_lowercase().contains(&lower),
+    ];
+    for fits in ways {
+        let hits: Vec<usize> = (0..objects.len()).filter(|&index| fits(&objects[index])).collect();
+        match hits[..] {
+            [] => {}
+            [index] => return Ok(index),
+            _ => {
+                return Err(ReportError::AmbiguousObject {
+                    name: name.to_string(),
+                    candidates: hits.iter().take(NAMED).map(|&index| candidate(&objects[index])).collect(),
+                    count: hits.len(),
+                });
+            }
+        }
+    }
+    Err(ReportError::NoObject { name: name.to_string(), near: nearest(objects, &lower) })
+}
+
+/// An object as an error names it: objects of one name differ in number, kind and module.
+fn candidate(object: &Object) -> String {
+    let place = object.module.as_deref().map(|module| format!(" in {module}")).unwrap_or_default();
+    format!("#{} {} ({}{place})", object.id, crate::text::clean(&object.name, true), object.kind)
+}
+
+/// The most similar names. A site `main matrix.c:12` is as near as the nearest of its words, since nobody types it whole.
+fn nearest(objects: &[Object], lower: &str) -> Vec<String> {
+    let similarity = |object: &Object| {
+        let name = object.name.to_lowercase();
+        let parts = name.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|part| !part.is_empty());
+        parts.chain([name.as_str()]).map(|part| strsim::jaro_winkler(part, lower)).fold(0.0, f64::max)
+    };
+    let mut scored: Vec<(f64, &Object)> = objects.iter().map(|object| (similarity(object), object)).collect();
+    scored.retain(|(score, _)| *score > 0.6);
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored
+        .iter()
+        .take(NAMED)
+        .map(|(_, object)| format!("#{} {}", object.id, crate::text::clean(&object.name, true)))
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! Threads, of the whole run or of one object.
+
+use std::collections::HashMap;
+
+use numamma_findings::{Object, Thread};
+
+use super::{Cut, Selection, finite};
+use crate::options::Sort;
+
+/// One thread.
+pub struct ThreadRow<'a> {
+    /// Number.
+    pub number: usize,
+    /// What is known of it; an object may name threads that the list of threads lacks.
+    pub thread: Option<&'a Thread>,
+    /// Samples; not split by object.
+    pub samples: Option<u64>,
+    /// Cost in seconds.
+    pub cost_s: f64,
+    /// Share of the cost of the run, or of the object.
+    pub cost_share: f64,
+    /// Estimated reads and writes; those of one object are not told apart.
+    pub accesses: ThreadAccesses,
+    /// The object that costs it most and the share of its cost.
+    pub hottest: Option<(&'a Object, f64)>,
+}
+
+/// Accesses of a thread.
+pub enum ThreadAccesses {
+    /// Reads and writes.
+    Split(f64, f64),
+    /// Both together.
+    Total(f64),
+}
+
+impl<'a> Selection<'a> {
+    /// Threads: of the run, or the part that each has of the object.
+    pub fn threads(&self) -> Cut<ThreadRow<'a>> {
+        let rows = match self.object {
+            Some(object) => self.threads_of(object),
+            None => self.threads_of_run(),
+        };
+        self.order(rows, |row| match (self.options.sort, &row.accesses) {
+            (Sort::Cost, _) => row.cost_s,
+            (_, ThreadAccesses::Split(reads, writes)) => self.count(*reads, *writes),
+            (_, ThreadAccesses::Total(total)) => *total,
+        })
+    }
+
+    fn threads_of_run(&self) -> Vec<ThreadRow<'a>> {
+        let total: f64 = self.findings.threads.iter().map(|thread| finite(thread.cost_s)).sum();
+        let mut hottest = HashMap::<usize, (&Object, f64)>::new();
+        for object in &self.findings.objects {
+            for share in &object.threads {
+                let cost = finite(object.cost.seconds) * finite(share.cost_share);
+                let best = hottest.entry(share.thread).or_insert((object, cost));
+                if cost > best.1 {
+                    *best = (object, cost);
+                }
+            }
+        }
+        let rows = self.findings.threads.iter().filter(|thread| self.wanted(thread.reads, thread.writes));
+        rows.map(|thread| ThreadRow {
+            number: thread.thread,
+            thread: Some(thread),
+            samples: Some(thread.samples),
+            cost_s: finite(thread.cost_s),
+            cost_share: ratio(thread.cost_s, total),
+            accesses: ThreadAccesses::Split(finite(thread.reads), finite(thread.writes)),
+            hottest: hottest.get(&thread.thread).map(|(object, cost)| (*object, ratio(*cost, thread.cost_s).min(1.0))),
+        })
+        .collect()
+    }
+
+    fn threads_of(&self, object: &'a Object) -> Vec<ThreadRow<'a>> {
+        let known: HashMap<usize, &Thread> =
+            self.findings.threads.iter().map(|thread| (thread.thread, thread)).collect();
+        let accesses = self.count(object.accesses.reads, object.accesses.writes);
+        let rows = object.threads.iter().map(|share| ThreadRow {
+            number: share.thread,
+            thread: known.get(&share.thread).copied(),
+            samples: None,
+            cost_s: finite(object.cost.seconds) * finite(share.cost_share),
+            cost_share: finite(share.cost_share),
+            accesses: ThreadAccesses::Total(accesses * finite(share.access_share)),
+            hottest: None,
+        });
+        rows.collect()
+    }
+}
+
+/// `part` of `whole`, 0 where there is nothing.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if finite(whole) > 0.0 { finite(part) / whole } else { 0.0 }
+}

@@ -1,0 +1,99 @@
+//! The last lines of a report: what is not in it, and what to do next.
+
+use numamma_findings::Findings;
+
+use super::{
+    Page,
+    style::{Style, clean, width, wrap},
+    units,
+};
+use crate::{
+    rows::Selection,
+    warnings::{Warning, data_samples, first_touch, warnings},
+};
+
+/// Warnings that a report ends with.
+const HINTS: usize = 3;
+/// Reasons that are listed.
+const REASONS: usize = 8;
+
+/// What is not in the report, and what to do next; for one object, what concerns it.
+pub fn render(selection: &Selection, page: &Page) -> String {
+    let findings = selection.findings;
+    let hints = match selection.object {
+        Some(object) => first_touch(findings, Some(object)).into_iter().collect(),
+        None => warnings(findings),
+    };
+    unattributed(findings, page) + &losses(findings, page) + &hint_lines(&hints, page)
+}
+
+/// Samples without object, by reason.
+fn unattributed(findings: &Findings, page: &Page) -> String {
+    let samples = &findings.samples;
+    let data = data_samples(findings);
+    let mut reasons: Vec<(&str, u64)> = Vec::new();
+    for (name, &count) in &samples.unattributed {
+        // Samples at no data access are no gap in the answer; they are named apart.
+        let count = if name == "no_memory_access" { count.saturating_sub(samples.without_access) } else { count };
+        if count > 0 {
+            reasons.push((name, count));
+        }
+    }
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let mut rows: Vec<(u64, String)> =
+        reasons.iter().take(REASONS).map(|(name, n)| (*n, clean(&name.replace('_', " "), page.pen.unicode))).collect();
+    if let Some(rest @ [_, ..]) = reasons.get(REASONS..) {
+        rows.push((rest.iter().map(|(_, n)| n).sum(), units::plural(rest.len() as u64, "other reason")));
+    }
+    let share = |n: u64| units::percent(n as f64 / data.max(1) as f64);
+    let mut out = String::new();
+    if !rows.is_empty() {
+        let total: u64 = rows.iter().map(|(n, _)| n).sum();
+        out += &page.heading(&format!("Not attributed: {} of the data accesses", share(total)));
+        let digits = rows.iter().map(|(n, _)| units::grouped(*n).len()).max().unwrap_or(0);
+        for (n, reason) in &rows {
+            out += &format!("  {:>6}  {:>digits$}  {reason}\n", share(*n), units::grouped(*n));
+        }
+    }
+    if samples.without_access > 0 {
+        let share = samples.without_access as f64 / samples.recorded.max(1) as f64;
+        let plural = units::plural(samples.without_access, "sample");
+        let text = format!("{plural} ({}) stand at no data access and are in no share.", units::percent(share));
+        out += if out.is_empty() { "\n" } else { "" };
+        out += &page.note(&text);
+    }
+    out
+}
+
+/// What is missing from the recording.
+fn losses(findings: &Findings, page: &Page) -> String {
+    let losses: Vec<_> = findings.losses.iter().filter(|loss| loss.count > 0).collect();
+    if losses.is_empty() {
+        return "\nLosses: none\n".to_string();
+    }
+    let mut out = page.heading("Losses");
+    let digits = losses.iter().map(|loss| units::grouped(loss.count).len()).max().unwrap_or(0);
+    for loss in losses {
+        let kind = clean(&loss.kind.replace('_', " "), page.pen.unicode);
+        let remedy = clean(&loss.remedy, page.pen.unicode);
+        let text = if remedy.is_empty() { kind } else { format!("{kind}: {remedy}") };
+        for (index, line) in wrap(&text, page.width - digits - 4).iter().enumerate() {
+            let count = if index == 0 { units::grouped(loss.count) } else { String::new() };
+            out += &format!("  {}  {line}\n", page.pen.paint(Style::Warn, &format!("{count:>digits$}")));
+        }
+    }
+    out
+}
+
+fn hint_lines(hints: &[Warning], page: &Page) -> String {
+    let mut out = String::new();
+    for warning in hints.iter().take(HINTS) {
+        let mark = page.pen.pick("→ ", "> ");
+        let text = clean(&warning.to_string(), page.pen.unicode);
+        for (index, line) in wrap(&text, page.width - width(mark)).iter().enumerate() {
+            let mark = page.pen.paint(Style::Warn, if index == 0 { mark } else { "  " });
+            out += &format!("{mark}{line}\n");
+        }
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}

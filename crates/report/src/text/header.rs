@@ -1,0 +1,98 @@
+//! The first lines of a report: what ran, how it was sampled, how much of it is understood.
+
+use numamma_findings::Findings;
+
+use super::{
+    Page,
+    style::{Style, clean, width},
+    units,
+};
+use crate::{rows::finite, warnings::data_samples};
+
+/// The first lines of a report.
+pub fn render(findings: &Findings, page: &Page) -> String {
+    let command = clean(&findings.run.command.join(" "), page.pen.unicode);
+    let mut out = String::new();
+    let line = format!("NumaMMA  {command}");
+    out += &page.pen.paint(Style::Bold, &cut(&line, page.width, page.pen.ellipsis()));
+    out.push('\n');
+    out += &page.labelled("  run", &run(findings, page));
+    out += &page.labelled("  sampler", &sampler(findings, page));
+    out += &page.labelled("  samples", &samples(findings));
+    out
+}
+
+fn run(findings: &Findings, page: &Page) -> String {
+    let run = &findings.run;
+    let exit = match run.exit {
+        None => "exit unknown".to_string(),
+        Some(code @ 129..=192) => format!("ended by signal {}", code - 128),
+        Some(code) => format!("exit {code}"),
+    };
+    let mut parts = vec![units::seconds(run.wall_s), units::plural(run.threads as u64, "thread")];
+    if findings.processes.len() > 1 {
+        parts.push(units::plural(findings.processes.len() as u64, "process"));
+    }
+    parts.push(exit);
+    let mut machine = Vec::new();
+    if run.nodes > 0 {
+        machine.push(units::plural(run.nodes as u64, "node"));
+    }
+    if run.cpus > 0 {
+        machine.push(units::plural(run.cpus as u64, "CPU"));
+    }
+    let host = if run.host.is_empty() { "the machine" } else { run.host.as_str() };
+    if !machine.is_empty() {
+        parts.push(format!("{} ({})", clean(host, page.pen.unicode), machine.join(", ")));
+    }
+    parts.join(page.pen.dot())
+}
+
+fn sampler(findings: &Findings, page: &Page) -> String {
+    let sampler = &findings.sampler;
+    let mut parts =
+        vec![if sampler.kind.is_empty() { "unknown".to_string() } else { clean(&sampler.kind, page.pen.unicode) }];
+    let rate = finite(sampler.rate_hz).round() as u64;
+    if rate > 0 {
+        parts.push(format!("{} Hz per thread", units::grouped(rate)));
+    } else if sampler.period > 1 {
+        parts.push(format!("every {} events", units::grouped(sampler.period)));
+    }
+    match finite(sampler.overhead_estimate) {
+        overhead if overhead > 0.0 => parts.push(format!("overhead about {}", units::percent(overhead))),
+        _ => parts.push("overhead unknown".to_string()),
+    }
+    parts.join(page.pen.dot())
+}
+
+fn samples(findings: &Findings) -> String {
+    let samples = &findings.samples;
+    let data = data_samples(findings);
+    if samples.recorded == 0 {
+        return "none".to_string();
+    }
+    let share = samples.attributed as f64 / data.max(1) as f64;
+    format!(
+        "{} taken, {} at data accesses, {} attributed to {}",
+        units::grouped(samples.recorded),
+        units::grouped(data),
+        units::percent(share),
+        units::plural(findings.objects.len() as u64, "object"),
+    )
+}
+
+/// The begin of a line that is too long.
+fn cut(line: &str, limit: usize, ellipsis: &str) -> String {
+    if width(line) <= limit {
+        return line.to_string();
+    }
+    let mut text = String::new();
+    for c in line.chars() {
+        text.push(c);
+        if width(&text) + width(ellipsis) > limit {
+            text.pop();
+            break;
+        }
+    }
+    text + ellipsis
+}

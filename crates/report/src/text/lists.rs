@@ -1,0 +1,209 @@
+//! Tables of call sites, threads and source lines.
+
+use numamma_findings::{CallSite, Line};
+
+use super::{
+    Page, more,
+    objects::error,
+    shares,
+    style::{Style, clean, width},
+    table::{Cell, Column, Table},
+    units,
+};
+use crate::rows::{Selection, ThreadAccesses, finite, objects::first_touch_shares};
+
+/// A cell that says `title` before its text where it stands alone.
+fn titled(text: String, title: &str) -> Cell {
+    let phrase = if text.is_empty() { String::new() } else { format!("{title} {text}") };
+    Cell::new(text).phrase(phrase)
+}
+
+/// A cell whose text needs no title.
+fn plain(text: String) -> Cell {
+    let phrase = text.clone();
+    Cell::new(text).phrase(phrase)
+}
+
+/// Allocation call sites.
+pub fn sites(selection: &Selection, page: &Page) -> String {
+    let cut = selection.sites();
+    if cut.rows.is_empty() {
+        return page.note("No allocation was seen.");
+    }
+    let mut table = Table::new(vec![
+        Column::right("Object", 0),
+        Column::name("Call site", 24),
+        Column::left("Kind", 8),
+        Column::right("Cost", 0),
+        Column::right("", 3),
+        Column::right("Time", 4),
+        Column::right("Allocations", 0),
+        Column::right("Bytes", 1),
+        Column::right("Peak", 2),
+        Column::right("Not freed", 5),
+        Column::left("Threads", 7),
+        Column::left("First touch", 6),
+    ]);
+    for (site, object) in &cut.rows {
+        let kept = site.count.saturating_sub(site.freed);
+        let sampled = |text: &dyn Fn(&numamma_findings::Object) -> String| object.map(text).unwrap_or_default();
+        table.row(vec![
+            Cell::new(sampled(&|object| object.id.to_string())).style(Style::Dim),
+            Cell::new(call_site(&site.site)).style(Style::Bold),
+            plain(site.kind.clone()),
+            Cell::new(object.map_or("-".to_string(), |object| units::percent(object.cost.share))),
+            Cell::new(sampled(&|object| error(object.cost.error, page))).style(Style::Dim),
+            plain(sampled(&|object| units::seconds(object.cost.seconds))),
+            Cell::new(units::count(site.count as f64)),
+            Cell::new(units::bytes(site.bytes)).phrase(format!("{} in all", units::bytes(site.bytes))),
+            titled(units::bytes(site.peak_bytes), "peak"),
+            titled(units::count(kept as f64), "not freed"),
+            titled(
+                sampled(&|object| shares::short(&selection.thread_shares(object), page)),
+                shares::noun(object.map_or(0, |object| object.threads.len())),
+            ),
+            titled(sampled(&|object| shares::short(&first_touch_shares(object), page)), "first touch"),
+        ]);
+    }
+    table.render(page.width, &page.pen) + &more(&cut, "call site", None, page)
+}
+
+/// `function file:line`, as far as known.
+pub fn call_site(site: &CallSite) -> String {
+    place(&site.function, &site.file, site.line)
+}
+
+/// `function file:line`, as far as known.
+pub fn place(function: &str, file: &str, line: u32) -> String {
+    match (function, file, line) {
+        ("", "", _) => "unknown".to_string(),
+        (function, "", _) => function.to_string(),
+        ("", file, line) => format!("{file}:{line}"),
+        (function, file, 0) => format!("{function} {file}"),
+        (function, file, line) => format!("{function} {file}:{line}"),
+    }
+}
+
+/// Threads of the run, or of one object.
+pub fn threads(selection: &Selection, page: &Page) -> String {
+    let cut = selection.threads();
+    if cut.rows.is_empty() {
+        return page.note("No thread was sampled.");
+    }
+    let mut table = Table::new(vec![
+        Column::left("Thread", 0),
+        Column::name("Name", 10),
+        Column::left("", 4),
+        Column::right("Cost", 0),
+        Column::right("Time", 0),
+        Column::right("Reads", 0),
+        Column::right("Writes", 0),
+        Column::right("Accesses", 0),
+        Column::right("Samples", 5),
+        Column::right("Lived", 6),
+        Column::left("CPUs", 3),
+        Column::right("Process", 8),
+        Column::right("Tid", 7),
+        Column::left("Most costly object", 1),
+    ]);
+    let largest = cut.rows.iter().map(|row| row.cost_share).fold(0.0, f64::max);
+    let several = selection.findings.processes.len() > 1;
+    for row in &cut.rows {
+        let (reads, writes, total) = match row.accesses {
+            ThreadAccesses::Split(reads, writes) => (units::count(reads), units::count(writes), String::new()),
+            ThreadAccesses::Total(total) => (String::new(), String::new(), units::count(total)),
+        };
+        let known = |text: &dyn Fn(&numamma_findings::Thread) -> String| row.thread.map(text).unwrap_or_default();
+        let hottest = row.hottest.map(|(object, share)| {
+            let name = super::names::shorten(&object.name, 24, &page.pen);
+            format!("{name} {} %", units::percent_whole(share))
+        });
+        table.row(vec![
+            Cell::new(format!("T{}", row.number)).style(Style::Bold),
+            Cell::new(known(&|thread| thread.name.clone())),
+            Cell::new(page.pen.bar(row.cost_share / largest.max(f64::MIN_POSITIVE), 6)).style(Style::Accent),
+            Cell::new(units::percent(row.cost_share)),
+            Cell::new(units::seconds(row.cost_s)),
+            Cell::new(reads),
+            Cell::new(writes),
+            Cell::new(total),
+            titled(row.samples.map(|n| units::count(n as f64)).unwrap_or_default(), "samples"),
+            titled(known(&|thread| lived(thread, selection.findings.run.wall_s)), "lived"),
+            titled(known(&|thread| cpus(thread, page)), "CPUs"),
+            titled(if several { known(&|thread| thread.pid.to_string()) } else { String::new() }, "process"),
+            titled(known(&|thread| thread.tid.to_string()), "tid"),
+            titled(hottest.unwrap_or_default(), "mostly"),
+        ]);
+    }
+    let rest = cut.rest.iter().map(|row| row.cost_share).sum();
+    table.render(page.width, &page.pen) + &more(&cut, "thread", Some(rest), page)
+}
+
+fn lived(thread: &numamma_findings::Thread, wall_s: f64) -> String {
+    units::seconds(thread.end_s.unwrap_or(wall_s) - finite(thread.start_s))
+}
+
+/// Where a thread ran: `3`, `0-3`, `0,2,4`, `0..62` for many in between.
+fn cpus(thread: &numamma_findings::Thread, page: &Page) -> String {
+    let cpus: Vec<i32> = thread.cpus.keys().copied().collect();
+    let mut runs: Vec<(i32, i32)> = Vec::new();
+    for &cpu in &cpus {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => runs.push((cpu, cpu)),
+        }
+    }
+    let run = |&(first, last): &(i32, i32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let listed = runs.iter().map(run).collect::<Vec<_>>().join(",");
+    if width(&listed) <= 12 { listed } else { format!("{}{}{}", cpus[0], page.pen.ellipsis(), cpus[cpus.len() - 1]) }
+}
+
+/// Source lines that access memory.
+pub fn lines(selection: &Selection, page: &Page) -> String {
+    let cut = selection.lines();
+    if cut.rows.is_empty() {
+        return page.note("No source line was sampled in a data access.");
+    }
+    let mut table = Table::new(vec![
+        Column::left("", 5),
+        Column::right("Cost", 0),
+        Column::right("", 1),
+        Column::right("Time", 2),
+        Column::name("Line", 30),
+        Column::right("Reads", 0),
+        Column::right("Writes", 0),
+        Column::right("Access", 3),
+        Column::left("Objects", 4),
+        Column::left("Module", 6),
+    ]);
+    let largest = cut.rows.iter().map(|line| finite(line.cost.share)).fold(0.0, f64::max);
+    for line in &cut.rows {
+        table.row(vec![
+            Cell::new(page.pen.bar(finite(line.cost.share) / largest.max(f64::MIN_POSITIVE), 6)).style(Style::Accent),
+            Cell::new(units::percent(line.cost.share)),
+            Cell::new(error(line.cost.error, page)).style(Style::Dim),
+            plain(units::seconds(line.cost.seconds)),
+            Cell::new(place(&line.function, &line.file, line.line)).style(Style::Bold),
+            Cell::new(units::count(line.accesses.reads)),
+            Cell::new(units::count(line.accesses.writes)),
+            Cell::new(units::percent(line.accesses.share))
+                .phrase(format!("{} of accesses", units::percent(line.accesses.share))),
+            plain(names(selection, line, page)),
+            titled(clean(&line.module, page.pen.unicode), "in"),
+        ]);
+    }
+    let rest = cut.rest.iter().map(|line| finite(line.cost.share)).sum();
+    table.render(page.width, &page.pen) + &more(&cut, "line", Some(rest), page)
+}
+
+/// The objects of a line; the first two by name.
+fn names(selection: &Selection, line: &Line, page: &Page) -> String {
+    let name = |id: &usize| {
+        let object = selection.findings.objects.iter().find(|object| object.id == *id);
+        object.map(|object| super::names::shorten(&object.name, 24, &page.pen))
+    };
+    let named: Vec<String> = line.objects.iter().take(2).filter_map(name).collect();
+    let more = line.objects.len().saturating_sub(2);
+    let tail = if more > 0 { format!(" +{more}") } else { String::new() };
+    format!("{}{tail}", named.join(", "))
+}

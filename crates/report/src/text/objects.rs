@@ -1,0 +1,135 @@
+//! The table of objects.
+
+use numamma_findings::Object;
+
+use super::{
+    Page, more, shares,
+    style::Style,
+    table::{Cell, Column, Table},
+    units,
+};
+use crate::{
+    options::{Access, Sort},
+    rows::{Selection, finite, objects::first_touch_shares},
+};
+
+/// Columns of a cost bar.
+const BAR: usize = 6;
+
+/// The table of objects.
+pub fn render(selection: &Selection, page: &Page) -> String {
+    let cut = selection.objects();
+    if cut.rows.is_empty() {
+        return page.note("No object was accessed in a sample.");
+    }
+    let access = selection.options.access;
+    let mut table = Table::new(vec![
+        Column::right("#", 0),
+        Column::name("Object", 25),
+        Column::left("Kind", 11),
+        Column::right("Size", 10),
+        Column::right("Inst.", 14),
+        Column::right("Pages", 13),
+        Column::left("", 3),
+        Column::right("Cost", 0),
+        Column::right("", 1),
+        Column::right("Time", 2),
+        Column::right(if access == Access::Write { "" } else { "Reads" }, 4),
+        Column::right(if access == Access::Read { "" } else { "Writes" }, 4),
+        Column::right("Access", 5),
+        Column::right("Remote", 0),
+        Column::left("Threads", 7),
+        Column::left("First touch", 6),
+        Column::left("Pattern", 8),
+    ]);
+    let largest = cut.rows.iter().map(|object| finite(object.cost.share)).fold(0.0, f64::max);
+    let reads_of_all: f64 = selection.findings.objects.iter().map(|object| share_base(object, access)).sum();
+    for object in &cut.rows {
+        table.row(cells(selection, object, largest, reads_of_all, page));
+    }
+    let mut out = table.render(page.width, &page.pen);
+    let rest =
+        (selection.options.sort == Sort::Cost).then(|| cut.rest.iter().map(|object| finite(object.cost.share)).sum());
+    out += &more(&cut, "object", rest, page);
+    out
+}
+
+fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: &Page) -> Vec<Cell> {
+    let access = selection.options.access;
+    let count = |wanted: bool, n: f64, what: &str| {
+        let text = if wanted { units::count(n) } else { String::new() };
+        let phrase = if wanted { format!("{text} {what}") } else { String::new() };
+        Cell::new(text).phrase(phrase)
+    };
+    // The share of all accesses is given; that of all reads or writes follows from those that objects have.
+    let access_share = match access {
+        Access::All => finite(object.accesses.share),
+        _ => share_base(object, access) / if base > 0.0 { base } else { 1.0 },
+    };
+    let instances = if object.instances > 1 { units::count(object.instances as f64) } else { String::new() };
+    let sizes = if object.instances > 1 { "up to " } else { "" };
+    let time = units::seconds(object.cost.seconds);
+    let threads = shares::short(&selection.thread_shares(object), page);
+    let touch = shares::short(&first_touch_shares(object), page);
+    let pattern = shares::pattern(&object.pattern);
+    let kind = if object.kind.is_empty() { "unknown" } else { &object.kind };
+    vec![
+        Cell::new(object.id.to_string()).style(Style::Dim),
+        Cell::new(&object.name).style(Style::Bold),
+        Cell::new(kind).phrase(kind),
+        Cell::new(units::bytes(object.bytes)).phrase(format!("{sizes}{}", units::bytes(object.bytes))),
+        Cell::new(&instances).phrase(if instances.is_empty() {
+            String::new()
+        } else {
+            format!("{instances} instances")
+        }),
+        Cell::new(units::count(object.pages as f64)).phrase(units::plural(object.pages, "page")),
+        Cell::new(page.pen.bar(finite(object.cost.share) / largest.max(f64::MIN_POSITIVE), BAR)).style(Style::Accent),
+        Cell::new(units::percent(object.cost.share)),
+        Cell::new(error(object.cost.error, page)).style(Style::Dim),
+        Cell::new(&time).phrase(&time),
+        count(access != Access::Write, object.accesses.reads, "reads"),
+        count(access != Access::Read, object.accesses.writes, "writes"),
+        Cell::new(units::percent(access_share)).phrase(format!("{} of {}", units::percent(access_share), noun(access))),
+        remote(selection, object),
+        Cell::new(&threads).phrase(format!("{} {threads}", shares::noun(object.threads.len()))),
+        Cell::new(&touch).phrase(if touch == "-" {
+            "first touch not seen".to_string()
+        } else {
+            format!("first touch {touch}")
+        }),
+        Cell::new(&pattern).phrase(if pattern == "unknown" { "pattern unknown".to_string() } else { pattern }),
+    ]
+}
+
+fn noun(access: Access) -> &'static str {
+    match access {
+        Access::All => "accesses",
+        Access::Read => "reads",
+        Access::Write => "writes",
+    }
+}
+
+fn share_base(object: &Object, access: Access) -> f64 {
+    match access {
+        Access::Write => finite(object.accesses.writes),
+        _ => finite(object.accesses.reads),
+    }
+}
+
+/// `±0.4`: half-width of the interval, in points.
+pub fn error(error: Option<f64>, page: &Page) -> String {
+    match error.filter(|error| error.is_finite()) {
+        Some(error) => format!("{}{:.1}", page.pen.plus_minus(), error * 100.0),
+        None => String::new(),
+    }
+}
+
+/// A machine with one node has nothing remote.
+fn remote(selection: &Selection, object: &Object) -> Cell {
+    if selection.findings.run.nodes <= 1 {
+        return Cell::new("-");
+    }
+    let style = if finite(object.remote.share) >= 0.3 { Style::Warn } else { Style::Plain };
+    Cell::new(units::percent(object.remote.share)).style(style)
+}

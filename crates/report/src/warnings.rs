@@ -1,0 +1,223 @@
+//! What a reader should know before believing or acting on a report.
+
+use std::fmt;
+
+use numamma_findings::{Findings, Object};
+
+use crate::rows::{finite, objects::first_touch_shares};
+use crate::text::units;
+
+/// Fewer samples than this say little beyond the first object.
+const FEW: u64 = 1000;
+
+/// Something that a reader should know, most important first.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Warning {
+    /// No data access was sampled.
+    NoSamples {
+        /// Seconds that the program ran.
+        wall_s: f64,
+        /// Samples per second, 0 if the sampler has no rate that can be set.
+        rate_hz: f64,
+    },
+    /// Too few samples for the shares to mean much.
+    FewSamples {
+        /// Data accesses that were sampled.
+        samples: u64,
+        /// Samples per second, 0 if the sampler has no rate that can be set.
+        rate_hz: f64,
+        /// Half-width of the interval of the largest share, if known.
+        error: Option<f64>,
+    },
+    /// Costly objects that one thread touched first and others use: they all lie on that thread's node.
+    FirstTouchedByOne {
+        /// Names, most costly first.
+        objects: Vec<String>,
+        /// The thread that touched most of the first of them.
+        thread: usize,
+        /// Share of the cost of the run that they have together.
+        cost: f64,
+        /// Whether each thread uses a range of its own of the first of them.
+        blocks: bool,
+        /// Nodes of the machine of the recording.
+        nodes: usize,
+    },
+    /// Processes whose allocations were not seen.
+    Untracked {
+        /// Their executables.
+        commands: Vec<String>,
+        /// Share of all samples that they have.
+        samples: f64,
+    },
+    /// A good part of the data accesses belongs to no object.
+    LittleAttributed {
+        /// Share that does.
+        share: f64,
+        /// Most frequent reason.
+        reason: String,
+    },
+    /// Sampling took more of the run than a report should cost.
+    Slow {
+        /// Share of the run time.
+        overhead: f64,
+    },
+    /// The recording ended before the program.
+    Unfinished,
+}
+
+/// What `findings` give reason to warn of, most important first.
+pub fn warnings(findings: &Findings) -> Vec<Warning> {
+    let found =
+        [samples(findings), first_touch(findings, None), untracked(findings), attribution(findings), rest(findings)];
+    found.into_iter().flatten().collect()
+}
+
+/// Samples that stand for a data access.
+pub fn data_samples(findings: &Findings) -> u64 {
+    findings.samples.recorded.saturating_sub(findings.samples.without_access)
+}
+
+fn samples(findings: &Findings) -> Option<Warning> {
+    let settable = !matches!(findings.sampler.kind.as_str(), "exact" | "import");
+    let rate_hz = if settable { finite(findings.sampler.rate_hz) } else { 0.0 };
+    let samples = data_samples(findings);
+    if samples == 0 {
+        return Some(Warning::NoSamples { wall_s: finite(findings.run.wall_s), rate_hz });
+    }
+    let error = findings.objects.first().and_then(|object| object.cost.error).filter(|error| error.is_finite());
+    let few = if settable { samples < FEW || error.is_some_and(|error| error > 0.05) } else { samples < 100 };
+    few.then_some(Warning::FewSamples { samples, rate_hz, error })
+}
+
+/// The classic: one thread initialises, all compute, and every page lies on the first one's node. Of all objects, or of one.
+pub fn first_touch(findings: &Findings, only: Option<&Object>) -> Option<Warning> {
+    let asked = findings.objects.iter().filter(|object| only.is_none_or(|only| only.id == object.id));
+    let mut objects: Vec<&Object> = asked.filter(|object| is_first_touched_by_one(object)).collect();
+    objects.sort_by(|a, b| finite(b.cost.share).total_cmp(&finite(a.cost.share)));
+    let first = objects.first()?;
+    Some(Warning::FirstTouchedByOne {
+        thread: first_touch_shares(first)[0].0,
+        cost: objects.iter().map(|object| finite(object.cost.share)).sum(),
+        blocks: first.pattern.kind.starts_with("block"),
+        nodes: findings.run.nodes,
+        objects: objects.iter().map(|object| object.name.clone()).collect(),
+    })
+}
+
+fn is_first_touched_by_one(object: &Object) -> bool {
+    let Some(&(toucher, part)) = first_touch_shares(object).first() else { return false };
+    let own: f64 =
+        object.threads.iter().filter(|share| share.thread == toucher).map(|share| finite(share.cost_share)).sum();
+    let on_nodes: u64 = object.nodes.values().sum();
+    let fullest = object.nodes.values().max().copied().unwrap_or(0);
+    let spread = on_nodes > 0 && (fullest as f64) < 0.75 * on_nodes as f64;
+    finite(object.cost.share) >= 0.05
+        && object.pages > 1
+        && part >= 0.9
+        && own < 0.5
+        && object.threads.len() > 1
+        && !spread
+}
+
+fn untracked(findings: &Findings) -> Option<Warning> {
+    let missing: Vec<_> = findings.processes.iter().filter(|process| !process.tracked && process.samples > 0).collect();
+    let samples: u64 = missing.iter().map(|process| process.samples).sum();
+    let share = samples as f64 / findings.samples.recorded.max(1) as f64;
+    let mut commands: Vec<String> = missing.iter().map(|process| process.command.clone()).collect();
+    commands.dedup();
+    (share >= 0.001).then_some(Warning::Untracked { commands, samples: share })
+}
+
+fn attribution(findings: &Findings) -> Option<Warning> {
+    let share = findings.samples.attributed as f64 / data_samples(findings).max(1) as f64;
+    let reasons = findings.samples.unattributed.iter().filter(|(name, _)| *name != "no_memory_access");
+    let (reason, _) = reasons.max_by_key(|(_, count)| **count)?;
+    (data_samples(findings) > 0 && share < 0.9)
+        .then(|| Warning::LittleAttributed { share, reason: reason.replace('_', " ") })
+}
+
+fn rest(findings: &Findings) -> Option<Warning> {
+    let overhead = finite(findings.sampler.overhead_estimate);
+    if overhead > 0.05 {
+        return Some(Warning::Slow { overhead });
+    }
+    (findings.run.exit.is_none() && findings.sampler.kind != "import").then_some(Warning::Unfinished)
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSamples { wall_s, rate_hz } => {
+                write!(f, "no data access was sampled in {}: ", units::seconds(*wall_s))?;
+                f.write_str(&longer(*rate_hz))
+            }
+            Self::FewSamples { samples, rate_hz, error } => {
+                write!(f, "only {} data samples", units::grouped(*samples))?;
+                if let Some(error) = error {
+                    write!(f, ", so the first share is good to {:.1} points", error * 100.0)?;
+                }
+                write!(f, ": {}", longer(*rate_hz))
+            }
+            Self::FirstTouchedByOne { objects, thread, cost, blocks, nodes } => {
+                write!(f, "{} ", list(objects))?;
+                f.write_str(if objects.len() == 1 { "is" } else { "are" })?;
+                write!(
+                    f,
+                    " first touched by T{thread} but used by other threads ({} of the cost): ",
+                    units::percent(*cost)
+                )?;
+                f.write_str(if *nodes > 1 {
+                    "all pages lie on its node"
+                } else {
+                    "on a NUMA machine all pages lie on its node"
+                })?;
+                f.write_str("; ")?;
+                f.write_str(if *blocks {
+                    "let each thread initialise the part it uses"
+                } else {
+                    "interleave, or initialise in the threads that use it"
+                })
+            }
+            Self::Untracked { commands, samples } => {
+                write!(
+                    f,
+                    "heap objects of {} are unknown ({} of the samples): ",
+                    list(commands),
+                    units::percent(*samples)
+                )?;
+                f.write_str("the recording library was not loaded there (static or set-user-id program?)")
+            }
+            Self::LittleAttributed { share, reason } => {
+                write!(f, "only {} of the data accesses belong to a known object; ", units::percent(*share))?;
+                write!(f, "main reason: {reason}")
+            }
+            Self::Slow { overhead } => {
+                write!(
+                    f,
+                    "sampling took about {} of the run time: lower --rate or --overhead",
+                    units::percent(*overhead)
+                )
+            }
+            Self::Unfinished => f.write_str("the recording ended before the program: what came later is not in it"),
+        }
+    }
+}
+
+/// How to get more samples.
+fn longer(rate_hz: f64) -> String {
+    if rate_hz > 0.0 {
+        format!("raise --rate (now {} Hz) or run longer", units::grouped(rate_hz.round() as u64))
+    } else {
+        "record a longer part of the run".to_string()
+    }
+}
+
+/// The first names of a list and how many more there are.
+fn list(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(3).map(|name| crate::text::short_name(name)).collect();
+    match names.len() {
+        0 | 1 => shown.concat(),
+        2 | 3 => format!("{} and {}", shown[..shown.len() - 1].join(", "), shown[shown.len() - 1]),
+        n => format!("{} and {} more", shown.join(", "), n - 3),
+    }
+}

@@ -1,0 +1,230 @@
+//! Text reports, whole. `expected/` holds what they look like; `cargo run -p numamma-report --example sample` prints them.
+
+mod common;
+
+use numamma_findings::{Findings, Process};
+use numamma_report::{Access, By, Options, Sort, render, warnings};
+use unicode_width::UnicodeWidthStr;
+
+fn text(findings: &Findings, options: &Options) -> String {
+    let mut out = Vec::new();
+    render(findings, options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn by(by: By, width: usize) -> Options {
+    Options { by, width, ..Options::default() }
+}
+
+#[test]
+fn objects_at_three_widths() {
+    let findings = common::findings();
+    assert_eq!(text(&findings, &by(By::Object, 80)), include_str!("expected/objects-80.txt"));
+    assert_eq!(text(&findings, &by(By::Object, 100)), include_str!("expected/objects-100.txt"));
+    assert_eq!(text(&findings, &by(By::Object, 160)), include_str!("expected/objects-160.txt"));
+}
+
+#[test]
+fn one_object() {
+    let options = Options { object: Some("Grid".into()), ..by(By::Object, 100) };
+    assert_eq!(text(&common::findings(), &options), include_str!("expected/object-100.txt"));
+    let ascii = Options { unicode: false, width: 80, ..options };
+    assert_eq!(text(&common::findings(), &ascii), include_str!("expected/object-80-ascii.txt"));
+}
+
+#[test]
+fn other_tables() {
+    let findings = common::findings();
+    let tables = [By::Site, By::Thread, By::Line, By::Page, By::Node];
+    let all: String = tables.map(|table| text(&findings, &Options { top: Some(5), ..by(table, 100) })).join("\n");
+    assert_eq!(all, include_str!("expected/tables-100.txt"));
+}
+
+/// Names that nobody expects: wide, combining, with escapes, very long.
+fn hostile() -> Findings {
+    let mut findings = common::findings();
+    let names = [
+        "数据缓冲区_数据缓冲区_数据缓冲区_数据缓冲区",
+        "gro\u{308}ße",
+        "a\x1b[31mred\nline\u{202e}",
+        &"x".repeat(300),
+        "",
+    ];
+    for (object, name) in findings.objects.iter_mut().zip(names) {
+        object.name = name.into();
+    }
+    findings.objects[4].threads =
+        (0..2000).map(|n| numamma_findings::ThreadShare { thread: n, ..Default::default() }).collect();
+    findings.run.command.push("z".repeat(400));
+    findings.threads[0].name = "线程\t".into();
+    findings
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for findings in [common::findings(), hostile()] {
+        for table in [By::Object, By::Site, By::Thread, By::Line, By::Page, By::Node] {
+            for width in [0, 60, 61, 72, 79, 80, 81, 99, 100, 101, 120, 137, 160, 200] {
+                let report = text(&findings, &by(table, width));
+                for line in report.lines() {
+                    assert!(line.width() <= width.max(60), "--by {table} in {width} columns: {} {line}", line.width());
+                    assert_eq!(line.trim_end(), line, "blanks at the end");
+                    assert!(!line.contains(char::is_control), "{line:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_picture_fits_with_many_threads() {
+    let mut findings = common::findings();
+    let detail = findings.objects[0].detail.as_mut().unwrap();
+    for (index, page) in detail.pages.iter_mut().enumerate() {
+        page.by_thread = (0..2000).filter(|n| n % 7 == index % 7).map(|n| (n, 1.0)).collect();
+        page.first_touch_thread = Some(index * 3 % 2000);
+        page.node = Some(index as i32 % 3);
+    }
+    for width in [60, 80, 100, 160] {
+        let options = Options { object: Some("#0".into()), ..by(By::Object, width) };
+        let report = text(&findings, &options);
+        let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(" threads from the one named"), "{report}");
+        assert_eq!(words.contains("a column is 63 threads"), width >= 100, "{report}");
+        let wide = report.lines().find(|line| line.width() > width);
+        assert_eq!(wide, None, "in {width} columns");
+    }
+}
+
+#[test]
+fn ascii_where_the_locale_is_not_utf8() {
+    let mut findings = hostile();
+    findings.losses[0].remedy = "größer".into();
+    for table in [By::Object, By::Site, By::Thread, By::Line, By::Page, By::Node] {
+        let report = text(&findings, &Options { unicode: false, ..by(table, 80) });
+        assert!(report.is_ascii(), "{:?}", report.chars().find(|c| !c.is_ascii()));
+    }
+}
+
+#[test]
+fn colours_only_where_asked_and_without_width() {
+    let plain = text(&common::findings(), &by(By::Object, 100));
+    assert!(!plain.contains('\x1b'));
+    let colored = text(&common::findings(), &Options { color: true, ..by(By::Object, 100) });
+    let stripped: String =
+        colored.split('\x1b').map(|part| part.split_once('m').map_or("", |(_, text)| text)).collect();
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn nothing_was_sampled() {
+    let report = text(&Findings::default(), &by(By::Object, 100));
+    assert!(report.contains("No object was accessed in a sample."), "{report}");
+    assert!(report.contains("Losses: none"));
+    assert!(!report.contains("NaN") && !report.contains("inf"));
+    let mut findings = Findings::default();
+    findings.run.wall_s = 0.004;
+    findings.sampler.kind = "clock".into();
+    findings.sampler.rate_hz = 1000.0;
+    let report = text(&findings, &by(By::Object, 100));
+    assert!(
+        report.contains("no data access was sampled in 4.00 ms: raise --rate (now 1 000 Hz) or run longer"),
+        "{report}"
+    );
+}
+
+#[test]
+fn numbers_that_are_none_do_not_show() {
+    let mut findings = common::findings();
+    findings.objects[0].cost.share = f64::NAN;
+    findings.objects[0].cost.error = Some(f64::NAN);
+    findings.objects[1].accesses.reads = f64::INFINITY;
+    findings.objects[1].threads[0].cost_share = f64::NAN;
+    for table in [By::Object, By::Site, By::Thread, By::Line] {
+        let report = text(&findings, &by(table, 160));
+        assert!(!report.contains("NaN") && !report.contains("inf "), "{report}");
+    }
+}
+
+#[test]
+fn one_object_of_one_thread_on_one_node() {
+    let mut findings = common::findings();
+    findings.objects = vec![common::object(0, "only", "static", 4096, 1.0, &[1.0])];
+    findings.run.nodes = 1;
+    let report = text(&findings, &by(By::Object, 100));
+    assert!(report.contains("attributed to 1 object\n"), "{report}");
+    let row = report.lines().find(|line| line.contains("only")).unwrap();
+    assert!(row.contains("100.0 %") && row.contains("  -  "), "{row}");
+    assert!(!report.contains("first touched by"), "one thread that touches its own object is no problem");
+}
+
+#[test]
+fn the_rest_of_5000_objects_is_summed_up() {
+    let mut findings = common::findings();
+    findings.objects =
+        (0..5000).map(|id| common::object(id, &format!("v{id}"), "static", 64, 0.0002, &[1.0])).collect();
+    let report = text(&findings, &by(By::Object, 100));
+    assert!(report.contains("… 4 980 objects more with 99.6 % of the cost (--top 0 shows all)"), "{report}");
+    assert_eq!(text(&findings, &Options { top: Some(0), ..by(By::Object, 160) }).matches("static").count(), 5000);
+}
+
+#[test]
+fn thousands_of_threads() {
+    let mut findings = common::findings();
+    findings.threads = (0..2000).map(common::thread).collect();
+    findings.objects = vec![common::object(0, "shared", "heap", 1 << 20, 1.0, &[0.0005; 2000])];
+    let report = text(&findings, &by(By::Object, 160));
+    assert!(report.contains("2 000 (<1 % each)"), "{report}");
+    let report = text(&findings, &by(By::Thread, 100));
+    assert!(report.contains("… 1 980 threads more"), "{report}");
+}
+
+#[test]
+fn reads_or_writes_alone() {
+    let mut findings = common::findings();
+    findings.objects[3].accesses.writes = 0.0;
+    let options = Options { access: Access::Write, sort: Sort::Accesses, ..by(By::Object, 120) };
+    let report = text(&findings, &options);
+    assert!(!report.contains("Reads") && report.contains("Writes"), "{report}");
+    assert!(!report.contains(" ghost_cells  "), "an object without writes is not there: {report}");
+    assert!(report.contains("Shown: writes only."));
+}
+
+#[test]
+fn losses_are_always_named() {
+    let report = text(&common::findings(), &by(By::Thread, 100));
+    assert!(report.contains("1 204  ring full: the recorder could not keep up"));
+}
+
+#[test]
+fn hints_follow_from_the_findings() {
+    let mut findings = common::findings();
+    let say = |findings: &Findings| warnings(findings).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let classic = say(&findings);
+    assert!(
+        classic.contains("coefficients and ghost_cells are first touched by T0 but used by other threads"),
+        "{classic}"
+    );
+    assert!(classic.contains("let each thread initialise the part it uses"), "{classic}");
+    assert!(!classic.contains("read_input"), "T0 alone uses it");
+
+    findings.objects[0].nodes = [(0, 256), (1, 256)].into();
+    assert!(!say(&findings).contains("Grid"), "it already lies on both nodes");
+
+    findings.samples.recorded = 300;
+    findings.samples.without_access = 0;
+    findings.samples.attributed = 200;
+    let few = say(&findings);
+    assert!(few.starts_with("only 300 data samples"), "{few}");
+    assert!(few.contains("raise --rate (now 1 000 Hz)"), "{few}");
+    assert!(
+        few.contains("only 66.7 % of the data accesses belong to a known object; main reason: kernel address"),
+        "{few}"
+    );
+    findings.sampler.kind = "import".into();
+    assert!(!say(&findings).contains("--rate"), "a file cannot be sampled more often");
+
+    let helper = Process { pid: 9, parent: 1, command: "/bin/busybox".into(), tracked: false, samples: 30 };
+    findings.processes.push(helper);
+    assert!(say(&findings).contains("heap objects of /bin/busybox are unknown (10.0 % of the samples)"));
+}

@@ -1,0 +1,73 @@
+//! Questions about instructions.
+
+use object::elf;
+
+use super::Module;
+use crate::Frame;
+use crate::dwarf::Lines;
+use crate::elf::functions::{FunctionRange, Functions};
+use crate::names::demangle;
+
+impl Module {
+    /// The file's bytes at `address`, `length` bytes at most and less at the end of the segment; for the instruction
+    /// decoder. None outside executable segments.
+    #[must_use]
+    pub fn text_at(&self, address: u64, length: usize) -> Option<&[u8]> {
+        let (segment, cache) = self.image.segments.iter().zip(&self.code).find(|(segment, _)| {
+            segment.kind == elf::PT_LOAD
+                && segment.executable
+                && (segment.address..segment.address.saturating_add(segment.file_size)).contains(&address)
+        })?;
+        let code = cache.get_or_init(|| self.image.source.read(segment.offset, segment.file_size)).as_deref()?;
+        let start = usize::try_from(address - segment.address).ok()?;
+        let tail = code.get(start..)?;
+        Some(&tail[..length.min(tail.len())])
+    }
+
+    /// The instructions around `address` that are known to belong together. It begins at an instruction, and no other
+    /// known function begins inside: a cold part, a linkage table's entry and an assembler's label each are ranges of
+    /// their own. Works on stripped files, by the unwind tables. None between functions.
+    #[must_use]
+    pub fn function_bounds(&self, address: u64) -> Option<FunctionRange> {
+        self.functions().range(address)
+    }
+
+    /// The name of the function around `address` by symbols alone, demangled; `malloc@plt` for a linkage table's entry.
+    #[must_use]
+    pub fn function_name(&self, address: u64) -> Option<String> {
+        let (name, is_plt) = self.functions().name(self.symbols(), address)?;
+        match demangle(name) {
+            name if is_plt => Some(format!("{name}@plt")),
+            name => Some(name),
+        }
+    }
+
+    /// The functions that the instruction at `address` belongs to, innermost first: those that were inlined there, and
+    /// last the one that contains it. Without debug information the one function, without line. Empty when nothing
+    /// names it. For a return address, ask for the byte before.
+    #[must_use]
+    pub fn frames_at(&self, address: u64) -> Vec<Frame> {
+        let mut frames = self.lines().map(|lines| lines.frames(address)).unwrap_or_default();
+        match frames.last_mut() {
+            Some(outermost) if outermost.function.is_empty() => {
+                outermost.function = self.function_name(address).unwrap_or_default();
+            }
+            Some(_) => {}
+            None => frames.extend(self.function_name(address).map(|function| Frame {
+                function,
+                file: None,
+                line: 0,
+                inlined: false,
+            })),
+        }
+        frames
+    }
+
+    fn functions(&self) -> &Functions {
+        self.functions.get_or_init(|| Functions::read(&self.image, self.symbols()))
+    }
+
+    fn lines(&self) -> Option<&Lines> {
+        self.lines.get_or_init(|| Lines::new(self.debug_sections()?)).as_ref()
+    }
+}

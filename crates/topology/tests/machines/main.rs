@@ -1,0 +1,6 @@
+//! Machines that are not here, as directories: what is read, chosen and said.
+
+mod broken;
+mod fixture;
+mod layout;
+mod samplers;

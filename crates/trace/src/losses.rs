@@ -1,0 +1,99 @@
+//! The loss ledger: everything that is missing from a recording has a name, a count and a remedy.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! loss_kinds {
+    ($($variant:ident = $name:literal, $what:literal, $remedy:literal;)+) => {
+        /// A kind of loss.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum LossKind { $(#[doc = $what] $variant,)+ }
+
+        impl LossKind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+            /// Its name in the dataset and in reports.
+            pub fn name(self) -> &'static str { match self { $(Self::$variant => $name,)+ } }
+            /// What was lost.
+            pub fn describe(self) -> &'static str { match self { $(Self::$variant => $what,)+ } }
+            /// What to change so that it does not happen.
+            pub fn remedy(self) -> &'static str { match self { $(Self::$variant => $remedy,)+ } }
+        }
+    };
+}
+
+loss_kinds! {
+    PerfRing = "perf_ring_full",
+        "Samples and mapping records that the kernel dropped because the recorder did not keep up.",
+        "lower --rate, or raise kernel.perf_event_mlock_kb so that the rings can be larger";
+    Throttled = "perf_throttled",
+        "Times the kernel paused sampling because it took too long.",
+        "lower --rate, or raise kernel.perf_cpu_time_max_percent";
+    HeapRing = "heap_ring_full",
+        "Allocation events that were dropped because the recorder did not keep up.",
+        "leave the recorder a CPU of its own, or record without allocations (--no-heap)";
+    NoRing = "heap_no_ring",
+        "Allocation events of threads that found no free ring.",
+        "more threads lived at once than there are rings (4096): record without allocations (--no-heap)";
+    Overwritten = "objects_overwritten",
+        "Objects whose release was not seen, ended when another took their address.",
+        "a consequence of heap_ring_full or of an allocator inside the program; see those";
+    UntrackedProcess = "untracked_process",
+        "Processes whose allocations were not seen because the library was not loaded (static, setuid or 32-bit program, or cleared environment).",
+        "link the program dynamically and keep LD_PRELOAD and NUMAMMA_SEGMENT in its environment";
+    OwnAllocator = "own_allocator",
+        "Processes that bring their own malloc inside the executable: its objects are not seen.",
+        "link the allocator as a shared library";
+    Sanitizer = "sanitizer",
+        "Programs built with a sanitizer, which must load its own allocator first: allocations were not tracked.",
+        "build without -fsanitize to record allocations";
+    ShortThread = "thread_without_sample",
+        "Threads that ended before their first sample.",
+        "raise --rate so that the period is shorter than such a thread's CPU time";
+    CutStack = "stack_cut",
+        "Distinct call stacks that could not be followed to their end.",
+        "build the program with unwind tables (-fasynchronous-unwind-tables) or frame pointers";
+    MalformedEvent = "malformed_event",
+        "Events of the program's library that made no sense and were skipped.",
+        "the program wrote over shared memory that is not its own; check it with a memory checker";
+    FirstTouch = "first_touch_off",
+        "Page faults were not recorded: the kernel refused the event.",
+        "lower kernel.perf_event_paranoid to 2 or less";
+    NotWritten = "not_written",
+        "Rows that could not be written to the dataset.",
+        "free space on the file system of the output directory (-o)";
+    Incomplete = "recording_cut",
+        "The recorder was stopped before the program ended; what came after its last flush is missing.",
+        "let numamma record finish";
+    UnknownCode = "code_unreadable",
+        "Samples in code whose bytes could not be read.",
+        "keep the program's files in place until the recording ends";
+}
+
+/// Counts by kind of loss; what is zero is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Losses(BTreeMap<String, u64>);
+
+impl Losses {
+    /// Adds `count` losses of one kind.
+    pub fn add(&mut self, kind: LossKind, count: u64) {
+        if count > 0 {
+            *self.0.entry(kind.name().to_owned()).or_default() += count;
+        }
+    }
+
+    /// How many of that kind.
+    pub fn get(&self, kind: LossKind) -> u64 {
+        self.0.get(kind.name()).copied().unwrap_or_default()
+    }
+
+    /// Name, count and remedy of each kind that occurred. A kind of a newer version has no remedy here.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64, &'static str)> {
+        self.0.iter().map(|(name, &count)| {
+            let remedy = LossKind::ALL.iter().find(|kind| kind.name() == name).map_or("", |kind| kind.remedy());
+            (name.as_str(), count, remedy)
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! `meta.json`: what is known of a recording besides its tables.
+
+use serde::{Deserialize, Serialize};
+
+use crate::losses::Losses;
+
+/// The recording as a whole.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Meta {
+    /// Version of the dataset's format.
+    pub format: u32,
+    /// Version of the program that wrote it.
+    pub written_by: String,
+    /// Whether the recording was finished: the tables are whole and merged.
+    pub complete: bool,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Working directory.
+    pub directory: String,
+    /// Host name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor architecture.
+    pub arch: String,
+    /// CPUs online.
+    pub cpus: u32,
+    /// Node of each CPU: index is the CPU; -1 if unknown.
+    pub cpu_nodes: Vec<i32>,
+    /// NUMA nodes.
+    pub nodes: u32,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Name of the clock of all time columns.
+    pub clock: String,
+    /// Clock at the start of the recording, nanoseconds.
+    pub start: i64,
+    /// Clock at the end of the recording (so far), nanoseconds.
+    pub end: i64,
+    /// Wall clock at `start`, nanoseconds since 1970.
+    pub started_unix: i64,
+    /// Exit status of the program (128 + signal if one killed it); absent while it runs.
+    pub exit: Option<i32>,
+    /// How it was sampled.
+    pub sampler: SamplerMeta,
+    /// What is missing.
+    pub losses: Losses,
+}
+
+/// How a recording was sampled.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SamplerMeta {
+    /// `clock`, `pebs`, `ibs`, `spe`, `exact` or `import`.
+    pub kind: String,
+    /// Nanoseconds of thread time (clock) or events (hardware) between two samples.
+    pub period: u64,
+    /// Samples per second of thread time.
+    pub rate_hz: f64,
+    /// Cost of one sample, measured at start, nanoseconds.
+    pub tick_cost: f64,
+    /// Share of thread time that sampling costs: `tick_cost * rate_hz`.
+    pub overhead: f64,
+}

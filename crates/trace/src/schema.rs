@@ -1,0 +1,270 @@
+//! The tables. Documented columns keep their meaning; columns may be added.
+
+use crate::table::{Column, Table, table};
+
+/// Stands for "no such row" in columns that refer to another table.
+pub const NONE: i32 = -1;
+
+table! {
+    /// A data access that a sample shows. A sample is one row that carries its cost, and any number of rows with `rule` =
+    /// spread that carry the estimated access counts of the rest of its basic block.
+    SampleRow = "samples" {
+        time: i64 = "Nanoseconds of the recording's clock (meta.json: clock).",
+        thread: i32 = "Thread that ran: threads.thread.",
+        cpu: i32 = "CPU that it ran on.",
+        ip: i64 = "Address of the instruction that accessed memory (rule none: of the sample).",
+        addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6 and 7).",
+        bytes: i32 = "Width of the access in bytes.",
+        access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
+        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop.",
+        cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rule spread.",
+        accesses: f32 = "Estimated accesses that the row stands for, in units of samples (clock sampler).",
+    }
+}
+
+table! {
+    /// An object: a range of addresses for a span of time. Only those that were sampled or first touched have a row.
+    ObjectRow = "objects" {
+        object: i32 = "Number of the object.",
+        process: i32 = "Process whose address space it is in: processes.process.",
+        kind: String = "heap, static, mmap, stack, tls, annotated, or region (memory that is nobody's object, such as the allocator's own).",
+        name: String = "Name of the variable or region; empty for heap and mmap objects, which their site names.",
+        site: i32 = "Call site that made it: sites.site; -1 if none.",
+        thread: i32 = "Thread that made it or whose stack or TLS it is: threads.thread; -1 if none.",
+        addr: i64 = "First address.",
+        bytes: i64 = "Size in bytes.",
+        start: i64 = "Time of the allocation, nanoseconds.",
+        end: i64 = "Time of the release, nanoseconds; the greatest integer if it was never released.",
+        module: String = "Path of the module that holds a static object; empty otherwise.",
+    }
+}
+
+table! {
+    /// A place in the program that made heap or mmap objects, with what it made over the whole run.
+    SiteRow = "sites" {
+        site: i32 = "Number of the site.",
+        process: i32 = "Process: processes.process.",
+        kind: String = "heap or mmap.",
+        function: String = "Function of the frame that stands for the site.",
+        file: String = "Source file of that frame, empty if unknown.",
+        line: i32 = "Source line of that frame, 0 if unknown.",
+        count: i64 = "Allocations.",
+        bytes: i64 = "Bytes of all allocations.",
+        freed: i64 = "Allocations that were released.",
+        peak_bytes: i64 = "Most bytes live at once.",
+    }
+}
+
+table! {
+    /// The frames of the call stacks of sites.
+    FrameRow = "frames" {
+        site: i32 = "Site: sites.site.",
+        depth: i32 = "0 is the innermost frame.",
+        ip: i64 = "Return address.",
+        module: String = "Path of the module, empty if unknown.",
+        offset: i64 = "Offset of the address in the module.",
+        function: String = "Function, empty if unknown.",
+        file: String = "Source file, empty if unknown.",
+        line: i32 = "Source line, 0 if unknown.",
+        inlined: i32 = "1 if the frame was inlined into the next.",
+    }
+}
+
+table! {
+    /// A thread.
+    ThreadRow = "threads" {
+        thread: i32 = "Number, in creation order; 0 is the first thread of the first process.",
+        process: i32 = "Process: processes.process.",
+        pid: i32 = "Kernel's process id.",
+        tid: i32 = "Kernel's thread id.",
+        name: String = "Name.",
+        start: i64 = "Time of its start, nanoseconds.",
+        end: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
+        stack_low: i64 = "Lowest address of its stack, 0 if unknown.",
+        stack_high: i64 = "End of its stack, 0 if unknown.",
+        tls_low: i64 = "Lowest address of its thread-local storage, 0 if unknown.",
+        tls_high: i64 = "End of its thread-local storage, 0 if unknown.",
+        samples: i64 = "Samples taken in it.",
+    }
+}
+
+table! {
+    /// A process: one address space from its start or exec to its exec or end.
+    ProcessRow = "processes" {
+        process: i32 = "Number, in order of appearance.",
+        pid: i32 = "Kernel's process id.",
+        parent: i32 = "Kernel's process id of its parent, 0 if unknown.",
+        command: String = "Path of the executable.",
+        start: i64 = "Time of its start, nanoseconds.",
+        end: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
+        tracked: i32 = "1 if the library was loaded, so that its allocations were seen.",
+        samples: i64 = "Samples taken in it.",
+    }
+}
+
+table! {
+    /// A mapping of a process while it lasted.
+    ModuleRow = "modules" {
+        process: i32 = "Process: processes.process.",
+        path: String = "File, or the kernel's name such as [heap], [stack], [vdso], //anon; [jit] for code that is in no file.",
+        build_id: String = "Build id of the file in hexadecimal, empty if unknown.",
+        start: i64 = "First address.",
+        end: i64 = "End address.",
+        file_offset: i64 = "Offset in the file.",
+        executable: i32 = "1 if it holds code.",
+        from: i64 = "Time it appeared, nanoseconds.",
+        until: i64 = "Time it went, nanoseconds; the greatest integer if it stayed.",
+    }
+}
+
+table! {
+    /// The first touch of a page: the page fault that gave it memory.
+    FirstTouchRow = "first_touch" {
+        time: i64 = "Nanoseconds of the recording's clock.",
+        thread: i32 = "Thread that touched: threads.thread.",
+        cpu: i32 = "CPU that it ran on.",
+        ip: i64 = "Address of the instruction that touched.",
+        addr: i64 = "Address that was touched.",
+    }
+}
+
+table! {
+    /// The node of a page at a moment.
+    PageNodeRow = "page_nodes" {
+        process: i32 = "Process: processes.process.",
+        page: i64 = "Address of the page.",
+        node: i32 = "Node.",
+        time: i64 = "Time of the question, nanoseconds.",
+    }
+}
+
+table! {
+    /// What the program or the user marked (phases, annotations).
+    MarkerRow = "markers" {
+        time: i64 = "Nanoseconds of the recording's clock.",
+        thread: i32 = "Thread: threads.thread.",
+        name: String = "Name.",
+    }
+}
+
+table! {
+    /// Source of each code address that occurs in samples or first_touch.
+    CodeRow = "code" {
+        process: i32 = "Process: processes.process.",
+        ip: i64 = "Address.",
+        module: String = "Path of the module, empty if unknown.",
+        offset: i64 = "Offset of the address in the module.",
+        function: String = "Function, innermost inlined one; empty if unknown.",
+        file: String = "Source file, empty if unknown.",
+        line: i32 = "Source line, 0 if unknown.",
+    }
+}
+
+/// Name and columns of one table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableInfo {
+    /// Name of the table.
+    pub name: &'static str,
+    /// Its columns.
+    pub columns: &'static [Column],
+}
+
+const fn info<T: Table>() -> TableInfo {
+    TableInfo { name: T::NAME, columns: T::COLUMNS }
+}
+
+/// Every table of the dataset.
+pub const ALL_TABLES: &[TableInfo] = &[
+    info::<SampleRow>(),
+    info::<ObjectRow>(),
+    info::<SiteRow>(),
+    info::<FrameRow>(),
+    info::<ThreadRow>(),
+    info::<ProcessRow>(),
+    info::<ModuleRow>(),
+    info::<FirstTouchRow>(),
+    info::<PageNodeRow>(),
+    info::<MarkerRow>(),
+    info::<CodeRow>(),
+];
+
+/// What an access does to memory: `samples.access`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Access {
+    /// Not known.
+    #[default]
+    Unknown = 0,
+    /// Load.
+    Read = 1,
+    /// Store.
+    Write = 2,
+    /// Load and store of one instruction.
+    ReadWrite = 3,
+}
+
+/// How an access was found from a sample: `samples.rule`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Rule {
+    /// No access was found.
+    #[default]
+    None = 0,
+    /// The instruction before the sampled one: the one that stalled.
+    Before = 1,
+    /// The next access in program order.
+    Forward = 2,
+    /// Another access of the sampled basic block; carries counts, not cost.
+    Spread = 3,
+    /// The hardware said so.
+    Hardware = 4,
+    /// The code at the sample could not be read or decoded.
+    Unreadable = 5,
+    /// The next access is known, but its address depends on a register whose value at that point is not.
+    AddressUnknown = 6,
+    /// The thread was waiting in a spin loop (`pause`): no access stalled it, another thread kept it waiting.
+    SpinWait = 7,
+}
+
+/// Kinds of objects: `objects.kind`. The order is the order in which they win where they overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// Named by the program through the annotation library.
+    Annotated,
+    /// From an allocation function.
+    Heap,
+    /// A thread-local variable or block.
+    Tls,
+    /// Mapped by the program.
+    Mmap,
+    /// A variable of a module.
+    Static,
+    /// A thread's stack.
+    Stack,
+    /// Memory that is nobody's object.
+    Region,
+}
+
+impl ObjectKind {
+    /// Every kind.
+    pub const ALL: [Self; 7] =
+        [Self::Annotated, Self::Heap, Self::Tls, Self::Mmap, Self::Static, Self::Stack, Self::Region];
+
+    /// Its name in the dataset and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Annotated => "annotated",
+            Self::Heap => "heap",
+            Self::Tls => "tls",
+            Self::Mmap => "mmap",
+            Self::Static => "static",
+            Self::Stack => "stack",
+            Self::Region => "region",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}

@@ -1,0 +1,135 @@
+//! Writing a dataset while the program runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use crate::dataset::{part_files, read_file, table_file};
+use crate::error::TraceError;
+use crate::meta::Meta;
+use crate::table::Table;
+
+/// Rows of one row group: what a reader holds at a time.
+const ROW_GROUP_ROWS: usize = 1 << 18;
+
+/// A dataset that is being written.
+///
+/// Rows come in parts ([`Self::append`]): each part is a closed file, so that nothing older than the last part is lost if
+/// the recorder dies. [`Self::merge`] makes one file of them.
+#[derive(Debug)]
+pub struct DatasetWriter {
+    dir: PathBuf,
+}
+
+impl DatasetWriter {
+    /// Creates the directory. `force` replaces a recording that is there, but nothing else.
+    pub fn create(dir: &Path, force: bool) -> Result<Self, TraceError> {
+        if dir.exists() {
+            if !force {
+                return Err(TraceError::Exists(dir.into()));
+            }
+            if !dir.join("meta.json").is_file() {
+                return Err(TraceError::NotOurs(dir.into()));
+            }
+            for entry in fs::read_dir(dir).map_err(TraceError::io(dir))? {
+                let path = entry.map_err(TraceError::io(dir))?.path();
+                if path.extension().is_some_and(|e| e == "parquet" || e == "json" || e == "tmp") {
+                    fs::remove_file(&path).map_err(TraceError::io(&path))?;
+                }
+            }
+        } else {
+            fs::create_dir_all(dir).map_err(TraceError::io(dir))?;
+        }
+        Ok(Self { dir: dir.into() })
+    }
+
+    /// Directory of the dataset.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Writes or replaces `meta.json`; a reader sees the old one or the new one.
+    pub fn write_meta(&self, meta: &Meta) -> Result<(), TraceError> {
+        let path = self.dir.join("meta.json");
+        let temporary = self.dir.join("meta.json.tmp");
+        let text = serde_json::to_string_pretty(meta).expect("plain data always serialises");
+        fs::write(&temporary, text + "\n").map_err(TraceError::io(&temporary))?;
+        fs::rename(&temporary, &path).map_err(TraceError::io(&path))
+    }
+
+    /// Writes `rows` as part number `part` of their table.
+    pub fn append<T: Table>(&self, rows: &[T], part: u32) -> Result<(), TraceError> {
+        self.write_file::<T>(&self.dir.join(format!("{}.part-{part:04}.parquet", T::NAME)), |writer| {
+            writer.write(&T::to_batch(rows)).map_err(|e| e.to_string())
+        })
+    }
+
+    /// Writes a whole table.
+    pub fn write_table<T: Table>(&self, rows: &[T]) -> Result<(), TraceError> {
+        self.write_file::<T>(&table_file::<T>(&self.dir), |writer| {
+            rows.chunks(ROW_GROUP_ROWS).try_for_each(|rows| writer.write(&T::to_batch(rows))).map_err(|e| e.to_string())
+        })
+    }
+
+    /// Makes one file of the parts of a table, in their order; `prepare` may reorder the rows of a part. The parts stay
+    /// until [`Self::remove_parts`]: only a `meta.json` that says "complete" makes readers prefer the merged file.
+    pub fn merge<T: Table>(&self, mut prepare: impl FnMut(&mut Vec<T>)) -> Result<(), TraceError> {
+        let parts = part_files::<T>(&self.dir)?;
+        self.write_file::<T>(&table_file::<T>(&self.dir), |writer| {
+            let mut rows: Vec<T> = Vec::new();
+            for part in &parts {
+                read_file(part, &mut |batch: &mut Vec<T>| rows.append(batch)).map_err(|e| e.to_string())?;
+                if rows.len() >= ROW_GROUP_ROWS {
+                    prepare(&mut rows);
+                    writer.write(&T::to_batch(&rows)).map_err(|e| e.to_string())?;
+                    rows.clear();
+                }
+            }
+            prepare(&mut rows);
+            writer.write(&T::to_batch(&rows)).map_err(|e| e.to_string())
+        })
+    }
+
+    /// Deletes the parts of a table that has been merged.
+    pub fn remove_parts<T: Table>(&self) -> Result<(), TraceError> {
+        part_files::<T>(&self.dir)?.iter().try_for_each(|part| fs::remove_file(part).map_err(TraceError::io(part)))
+    }
+
+    /// Writes through a temporary name: a file that exists under its own name is whole.
+    fn write_file<T: Table>(
+        &self,
+        path: &Path,
+        fill: impl FnOnce(&mut ArrowWriter<&File>) -> Result<(), String>,
+    ) -> Result<(), TraceError> {
+        let temporary = path.with_extension("parquet.tmp");
+        let file = File::create(&temporary).map_err(TraceError::io(&temporary))?;
+        let failed = |why: String| TraceError::Io { path: path.into(), source: std::io::Error::other(why) };
+        let mut writer =
+            ArrowWriter::try_new(&file, T::schema(), Some(properties::<T>())).map_err(|e| failed(e.to_string()))?;
+        let written = fill(&mut writer).and_then(|()| writer.close().map(drop).map_err(|e| e.to_string()));
+        if let Err(why) = written {
+            let _ = fs::remove_file(&temporary);
+            return Err(failed(why));
+        }
+        fs::rename(&temporary, path).map_err(TraceError::io(path))
+    }
+}
+
+/// Times and addresses come sorted or in runs, so their differences are small: delta coding beats a dictionary.
+fn properties<T: Table>() -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd")))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));
+    for column in T::COLUMNS.iter().filter(|c| matches!(c.name, "time" | "addr" | "page" | "start")) {
+        let path = ColumnPath::from(column.name);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}

@@ -1,0 +1,105 @@
+#define _GNU_SOURCE
+#include "attach.h"
+
+#include "../base/sys.h"
+#include "ring.h"
+#include "../hooks/thread.h"
+#include "../unwind/memo.h"
+
+struct nmm_process nmm_process;
+__thread struct nmm_thread nmm_self;
+
+/* Searches that found all rings taken are repeated ever more seldom: each looks at every ring. */
+#define LONGEST_PAUSE 1024
+
+static bool claim_ring(struct nmm_thread *self)
+{
+    struct nmm_segment *segment = nmm_process.segment;
+    const uint32_t count = nmm_process.ring_count;
+    const uint32_t first = nmm_load(&segment->next_ring);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = (first + i) % count;
+        struct nmm_ring *ring = &nmm_process.rings[index];
+        if (nmm_load(&ring->state) != NMM_RING_FREE)
+            continue;
+        for (uint32_t used = nmm_load(&segment->rings_used); used <= index;)
+            if (__atomic_compare_exchange_n(&segment->rings_used, &used, index + 1, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+                break;
+        uint32_t free = NMM_RING_FREE;
+        if (!__atomic_compare_exchange_n(&ring->state, &free, NMM_RING_OWNED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            continue;
+        nmm_store(&segment->next_ring, index + 1);
+
+        const int pid = nmm_getpid();
+        nmm_store(&ring->tid, nmm_gettid());
+        nmm_store_release(&ring->pid, nmm_process.ids_shared ? pid : 0);
+        self->words = (uint64_t *)(nmm_process.data + index * nmm_process.ring_bytes);
+        self->memo = (struct nmm_memo *)(nmm_process.memos + (size_t)index * NMM_PAGE);
+        self->memo->user = 0;
+        self->capacity = nmm_process.ring_bytes;
+        self->reserved = nmm_load(&ring->head);
+        self->tail_seen = nmm_load_acquire(&ring->tail);
+        self->bell_at = 0;
+        self->stalled = false;
+        nmm_signal_fence();
+        self->ring = ring;
+        return true;
+    }
+    return false;
+}
+
+/* We are the child of a fork, in its only thread. The segment, the rules and the hooks are as good here as in the parent;
+ * the ring is not ours. */
+static bool be_reborn(struct nmm_thread *self)
+{
+    uint32_t wiped = 0;
+    if (!__atomic_compare_exchange_n(nmm_process.alive, &wiped, NMM_REBORN, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return wiped == NMM_ALIVE;
+    self->ring = NULL;
+    self->claim_pause = self->claim_countdown = 0;
+    nmm_process.ids_shared = nmm_process.ids_shared && nmm_ids_are_shared();
+    nmm_store(&nmm_process.announced, 0);
+    nmm_process.forked = true;
+    nmm_store_release(nmm_process.alive, NMM_ALIVE);
+    return true;
+}
+
+static void announce(struct nmm_thread *self)
+{
+    uint32_t no = 0;
+    if (!__atomic_compare_exchange_n(&nmm_process.announced, &no, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
+    const uint64_t process[] = {(uint64_t)nmm_getpid(), (uint64_t)nmm_getppid()};
+    nmm_emit(self, (struct nmm_tag){NMM_PROCESS, nmm_process.forked, nmm_process.own_allocator}, process, 2);
+    if (process[0] == (uint64_t)nmm_gettid())
+        nmm_main_thread_started(self);
+}
+
+NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
+{
+    /* A handler that interrupts us here finds `attaching` and does without. */
+    if (self->attaching || nmm_load(&nmm_process.segment->closed))
+        return NULL;
+    self->attaching = true;
+    nmm_signal_fence();
+    bool ready = true;
+    if (nmm_forked())
+        ready = be_reborn(self);
+    if (ready && self->ring == NULL) {
+        if (self->claim_countdown > 0) {
+            self->claim_countdown--;
+            ready = false;
+        } else if (!claim_ring(self)) {
+            self->claim_pause = self->claim_pause >= LONGEST_PAUSE ? LONGEST_PAUSE : self->claim_pause * 2 + 1;
+            self->claim_countdown = self->claim_pause;
+            ready = false;
+        }
+        if (!ready)
+            __atomic_fetch_add(&nmm_process.segment->lost_no_ring, 1, __ATOMIC_RELAXED);
+    }
+    if (ready && !nmm_load(&nmm_process.announced))
+        announce(self);
+    nmm_signal_fence();
+    self->attaching = false;
+    return ready ? self : NULL;
+}

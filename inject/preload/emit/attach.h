@@ -1,0 +1,41 @@
+/* Joining the recording: the process maps the segment, each thread claims a ring. */
+#ifndef NMM_ATTACH_H
+#define NMM_ATTACH_H
+
+#include "state.h"
+
+/* Maps the segment that the environment names. Silent when there is none or it is not ours: the program just runs. */
+void nmm_join(void);
+
+/* Whether pid and tid mean the same here and in the recorder. */
+bool nmm_ids_are_shared(void);
+
+/* The slow path of nmm_enter: claims a ring, finds out about a fork. NULL if nothing can be recorded now. */
+struct nmm_thread *nmm_attach(struct nmm_thread *self);
+
+/* A hook with this frame found that an emitter or a call into the allocator is active on its thread. Forgets those that a
+ * longjmp out of a signal handler has left; true if a call into the allocator remains. */
+bool nmm_is_nested(struct nmm_thread *self, uintptr_t frame);
+
+/* Whether the code with frame `then` has been left by a longjmp, seen from a hook with frame `now` that was called later. On
+ * one stack, whatever that hook interrupted is above it. Frames on different stacks cannot be compared: then it is not. */
+static inline bool nmm_is_gone(const struct nmm_thread *self, uintptr_t then, uintptr_t now)
+{
+    uintptr_t low = self->stack.low, size = self->stack.high - low;
+    return then - low < size && now - low < size && now >= then;
+}
+
+/* Permission to emit, or NULL. NULL also inside the real allocator: what it calls is not the program's doing. */
+static inline struct nmm_thread *nmm_enter(uintptr_t frame)
+{
+    if (unlikely(nmm_process.segment == NULL))
+        return NULL;
+    struct nmm_thread *self = &nmm_self;
+    if (unlikely(self->in_allocator | self->writing) && nmm_is_nested(self, frame))
+        return NULL;
+    if (unlikely(self->ring == NULL || nmm_load(nmm_process.alive) != NMM_ALIVE || nmm_load(&nmm_process.segment->closed)))
+        return nmm_attach(self);
+    return self;
+}
+
+#endif

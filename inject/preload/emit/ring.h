@@ -1,0 +1,137 @@
+/* Writing events into the thread's ring.
+ *
+ * Only the owning thread writes its ring, but a signal handler may interrupt it anywhere and write too. No lock is needed,
+ * because a handler runs to its end before the interrupted code goes on:
+ *
+ *   writing += 1                  from here on, a handler that interrupts does not publish
+ *   position = reserved           \
+ *   time = now()                   | a handler that comes in between moves `reserved`: the swap fails, and both are taken
+ *   swap reserved                 /  again. So reservations never overlap, and times never decrease along the ring.
+ *   write the words               a handler writes behind us, into its own reservation
+ *   if outermost: publish         head = reserved; all that lies before it is complete, because every handler that
+ *                                 interrupted us has returned
+ *   writing -= 1
+ *
+ * The swap is one instruction, hence atomic with respect to signals; it needs no lock prefix, for no other thread does it.
+ * A handler between `head = reserved` and `writing = 0` writes and leaves the publishing to us, who think it done. So we
+ * look once more at `reserved` after `writing = 0`; a handler that comes after that is outermost and publishes itself.
+ *
+ * `writing` is incremented and decremented by plain moves: a handler leaves it as it found it.
+ *
+ * A handler may leave by longjmp and never come back to the emitter that it interrupted. `writing` would stay above zero and
+ * nothing would be published any more. nmm_is_nested notices that: see attach.h. */
+#ifndef NMM_RING_H
+#define NMM_RING_H
+
+#include <time.h>
+
+#include "state.h"
+
+/* The clock of all events. The vDSO's: no system call. */
+static inline uint64_t nmm_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Compare-and-swap that is atomic with respect to signal handlers on this thread, but not to other threads. */
+static inline bool nmm_swap_local(uint64_t *word, uint64_t expected, uint64_t desired)
+{
+#if defined(__x86_64__)
+    bool swapped;
+    __asm__ volatile("cmpxchgq %3, %1"
+                     : "=@ccz"(swapped), "+m"(*word), "+a"(expected)
+                     : "r"(desired)
+                     : "memory");
+    return swapped;
+#else
+    return __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+#endif
+}
+
+/* The slow paths, in ring.c. */
+bool nmm_make_room(struct nmm_thread *self, uint64_t end);
+void nmm_ring_bell(struct nmm_thread *self, uint64_t end);
+void nmm_count_loss(struct nmm_thread *self, unsigned type);
+
+static inline bool nmm_forked(void) { return nmm_load(nmm_process.alive) != NMM_ALIVE; }
+
+static inline void nmm_publish(struct nmm_thread *self)
+{
+    uint64_t end;
+    do {
+        nmm_store(&self->writing, 1);
+        nmm_signal_fence();
+        /* A fork within a handler that interrupted us: this ring is the parent's. */
+        if (unlikely(nmm_forked())) {
+            nmm_store(&self->writing, 0);
+            return;
+        }
+        end = nmm_load(&self->reserved);
+        nmm_store_release(&self->ring->head, end);
+        nmm_signal_fence();
+        nmm_store(&self->writing, 0);
+        nmm_signal_fence();
+    } while (unlikely(nmm_load(&self->reserved) != end));
+    if (unlikely(end - self->tail_seen > self->capacity / 2))
+        nmm_ring_bell(self, end);
+}
+
+/* The parts of an event's first word. */
+struct nmm_tag {
+    uint16_t type, aux, aux2;
+};
+
+/* Writes and publishes one event; false if it was lost, which is counted. `second` continues the payload (a call stack). */
+static inline __attribute__((always_inline)) bool nmm_emit2(struct nmm_thread *self, struct nmm_tag tag,
+    const uint64_t *payload, unsigned count, const uint64_t *second, unsigned second_count)
+{
+    const uint64_t words = 2 + count + second_count;
+    bool written = false;
+    uint32_t depth = nmm_load(&self->writing);
+    if (likely(depth == 0))
+        nmm_store(&self->writer_frame, (uintptr_t)__builtin_frame_address(0));
+    nmm_store(&self->writing, depth + 1);
+    nmm_signal_fence();
+
+    uint64_t position, time;
+    do {
+        /* After a fork the ring is the parent's. It is tested again on every turn, for a handler may have forked. */
+        if (unlikely(nmm_forked()))
+            goto out;
+        position = nmm_load(&self->reserved);
+        if (unlikely(position + words * 8 - self->tail_seen > self->capacity)
+            && !nmm_make_room(self, position + words * 8)) {
+            nmm_count_loss(self, tag.type);
+            goto out;
+        }
+        time = nmm_now();
+    } while (unlikely(!nmm_swap_local(&self->reserved, position, position + words * 8)));
+
+    uint64_t *ring = self->words;
+    const uint64_t mask = self->capacity / 8 - 1;
+    position /= 8;
+    ring[position++ & mask] = tag.aux | (uint64_t)tag.type << 16 | words << 32 | (uint64_t)tag.aux2 << 48;
+    ring[position++ & mask] = time;
+    for (unsigned i = 0; i < count; i++)
+        ring[position++ & mask] = payload[i];
+    for (unsigned i = 0; i < second_count; i++)
+        ring[position++ & mask] = second[i];
+    nmm_signal_fence();
+    written = true;
+out:
+    if (likely(depth == 0))
+        nmm_publish(self);
+    else
+        nmm_store(&self->writing, depth);
+    return written;
+}
+
+static inline __attribute__((always_inline)) bool nmm_emit(
+    struct nmm_thread *self, struct nmm_tag tag, const uint64_t *payload, unsigned count)
+{
+    return nmm_emit2(self, tag, payload, count, NULL, 0);
+}
+
+#endif

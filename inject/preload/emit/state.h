@@ -1,0 +1,71 @@
+/* What the process and each thread know about the recording. */
+#ifndef NMM_STATE_H
+#define NMM_STATE_H
+
+#include "../../wire/include/numamma_wire.h"
+#include "../base/common.h"
+
+/* One per process image. Written once, before `segment` becomes visible; only the memory behind the pointers changes. */
+struct nmm_process {
+    struct nmm_segment *segment;    /* NULL: not recorded, all hooks only forward */
+    struct nmm_ring *rings;
+    char *data;                     /* of ring 0 */
+    uint64_t ring_bytes;
+    uint32_t ring_count;
+    uint32_t max_frames;
+    bool heap;                      /* heap events are wanted */
+    bool own_allocator;             /* the executable brings its own malloc */
+    bool allocator_is_libc;
+    uintptr_t allocator_low, allocator_high; /* the object that malloc is in */
+
+    /* NMM_ALIVE here; the kernel wipes it to 0 in the child of a fork (MADV_WIPEONFORK), however the fork was made. A vfork
+     * shares our memory, so it is not wiped there, and rightly so: that child also shares our heap and our ring. */
+    uint32_t *alive;
+    uint64_t *sent;                 /* hashes of the call stacks that were sent; wiped with `alive` */
+    uint64_t *rules;                /* unwind rules by return address */
+    char *memos;                    /* a page for each ring, see unwind/memo.h */
+    uint64_t seed;                  /* of the hashes: another image or generation of code gives another hash */
+
+    bool forked;                    /* this image came by fork */
+    bool ids_shared;                /* pid and tid mean the same to the recorder */
+    uint32_t announced;             /* NMM_PROCESS was sent */
+    uintptr_t tls_bytes;            /* from the lowest static TLS block to the thread pointer */
+};
+
+extern struct nmm_process nmm_process;
+
+#define NMM_ALIVE 1u
+#define NMM_REBORN 2u /* the child of a fork is finding its feet */
+
+/* Where the thread's stack lies, as far as known; all zero if not. Memory from the stack pointer to `high` can be read. */
+struct nmm_bounds {
+    uintptr_t low, high;
+};
+
+/* One per thread, zero at its start. Also a proof token: who holds a pointer got it from nmm_enter and may emit. */
+struct nmm_thread {
+    /* The thread's ring and its position, see ring.h. */
+    struct nmm_ring *ring;          /* NULL until claimed */
+    uint64_t *words;                /* the ring's data */
+    uint64_t capacity;              /* in bytes */
+    uint64_t reserved;              /* end of the reserved bytes */
+    uint64_t tail_seen;             /* a tail that the recorder had reached */
+    uint64_t bell_at;               /* reserved position from which to ring the doorbell again */
+    uint32_t writing;               /* emitters that are active, one per level of interrupting signal handler */
+    bool stalled;                   /* a whole wait passed without the tail moving from `stalled_tail` */
+    uint64_t stalled_tail;
+    uintptr_t writer_frame;         /* of the outermost emitter */
+
+    uint32_t in_allocator;          /* depth of calls into the real allocator */
+    bool attaching;
+    uintptr_t allocator_frame;      /* of the hook that made the outermost of them */
+    char *scratch, *scratch_end;    /* while set, allocations are served from here; see thread.c */
+
+    uint32_t claim_pause, claim_countdown; /* events to drop before the next search for a free ring */
+    struct nmm_bounds stack;
+    struct nmm_memo *memo;
+};
+
+extern __thread struct nmm_thread nmm_self __attribute__((tls_model("initial-exec")));
+
+#endif

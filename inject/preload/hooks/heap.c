@@ -1,0 +1,227 @@
+/* The heap. A release is published before the real call, an acquisition after it: so two events about one address are never
+ * in the wrong order, whichever threads made them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+
+#include "../base/arena.h"
+#include "../emit/ring.h"
+#include "../emit/stack.h"
+#include "hooks.h"
+
+#define PAGE 4096
+
+/* Like nmm_enter_hook, for a caller that may be the allocator itself. A call from outside the allocator's code while it is
+ * active comes from a signal handler, and counts. */
+static inline struct nmm_thread *enter(const uintptr_t *frame)
+{
+    struct nmm_thread *self = nmm_enter_hook(frame);
+    if (unlikely(self == NULL) && nmm_process.segment && nmm_self.in_allocator && !nmm_self.scratch
+        && !(frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low))
+        self = nmm_attach(&nmm_self);
+    return likely(nmm_process.heap) ? self : NULL;
+}
+
+static __attribute__((noinline)) void acquired(
+    struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame)
+{
+    const uint64_t payload[] = {(uintptr_t)block, size, nmm_call_stack(self, frame)};
+    nmm_emit(self, (struct nmm_tag){NMM_ALLOC, (uint16_t)api, 0}, payload, 3);
+}
+
+static __attribute__((noinline)) void released(struct nmm_thread *self, enum nmm_api api, const void *block, bool tentative)
+{
+    const uint64_t payload[] = {(uintptr_t)block};
+    nmm_emit(self, (struct nmm_tag){NMM_FREE, (uint16_t)api, tentative}, payload, 1);
+}
+
+/* A tentative release that did not happen. */
+static NMM_COLD void kept(struct nmm_thread *self, const void *block)
+{
+    const uint64_t payload[] = {(uintptr_t)block};
+    nmm_emit(self, (struct nmm_tag){NMM_UNFREE, 0, 0}, payload, 1);
+}
+
+static NMM_COLD void *out_of_memory(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* Our own allocations in thread.c, and those before the real functions are known. */
+static NMM_COLD void *take(size_t size, size_t alignment)
+{
+    struct nmm_thread *self = &nmm_self;
+    if (self->scratch) {
+        char *block = (char *)nmm_round_up((uintptr_t)self->scratch, 16);
+        if (size > (size_t)(self->scratch_end - block) || self->scratch_end < block)
+            return out_of_memory();
+        self->scratch = block + size;
+        return memset(block, 0, size);
+    }
+    void *block = nmm_arena_take(size, alignment);
+    return block ? block : out_of_memory();
+}
+
+#define FORWARD(name) (nmm_real.name != NULL && nmm_self.scratch == NULL)
+
+/* Records what `expression` allocated; without permission to record, or without the real function, the alternatives. */
+#define ALLOCATE(name, api, size, expression, otherwise)       \
+    do {                                                       \
+        const uintptr_t *frame = NMM_FRAME;                    \
+        struct nmm_thread *self = enter(frame);                \
+        if (unlikely(self == NULL || nmm_real.name == NULL)) { \
+            if (FORWARD(name))                                 \
+                return (expression);                           \
+            return (otherwise);                                \
+        }                                                      \
+        uint32_t depth = nmm_allocator_enter(self, frame);     \
+        void *block = (expression);                            \
+        nmm_allocator_leave(self, depth);                      \
+        if (likely(block != NULL))                             \
+            acquired(self, (api), block, (size), frame);       \
+        return block;                                          \
+    } while (0)
+
+void *nmm_hook_malloc(size_t size)
+{
+    ALLOCATE(malloc, NMM_MALLOC, size, nmm_real.malloc(size), take(size, 1));
+}
+
+static void *take_array(size_t count, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? out_of_memory() : take(bytes, 1);
+}
+
+void *nmm_hook_calloc(size_t count, size_t size)
+{
+    ALLOCATE(calloc, NMM_CALLOC, count * size, nmm_real.calloc(count, size), take_array(count, size));
+}
+
+void *nmm_hook_memalign(size_t alignment, size_t size)
+{
+    ALLOCATE(memalign, NMM_MEMALIGN, size, nmm_real.memalign(alignment, size), take(size, alignment));
+}
+
+void *nmm_hook_aligned_alloc(size_t alignment, size_t size)
+{
+    ALLOCATE(aligned_alloc, NMM_ALIGNED_ALLOC, size, nmm_real.aligned_alloc(alignment, size), take(size, alignment));
+}
+
+void *nmm_hook_valloc(size_t size)
+{
+    ALLOCATE(valloc, NMM_VALLOC, size, nmm_real.valloc(size), take(size, PAGE));
+}
+
+void *nmm_hook_pvalloc(size_t size)
+{
+    ALLOCATE(pvalloc, NMM_PVALLOC, size, nmm_real.pvalloc(size), take(size, PAGE));
+}
+
+int nmm_hook_posix_memalign(void **result, size_t alignment, size_t size)
+{
+    const uintptr_t *frame = NMM_FRAME;
+    struct nmm_thread *self = enter(frame);
+    if (unlikely(self == NULL || nmm_real.posix_memalign == NULL)) {
+        if (FORWARD(posix_memalign))
+            return nmm_real.posix_memalign(result, alignment, size);
+        const int saved = errno; /* posix_memalign reports by its result alone */
+        void *block = take(size, alignment);
+        errno = saved;
+        if (block == NULL)
+            return ENOMEM;
+        *result = block;
+        return 0;
+    }
+    uint32_t depth = nmm_allocator_enter(self, frame);
+    int error = nmm_real.posix_memalign(result, alignment, size);
+    nmm_allocator_leave(self, depth);
+    if (error == 0 && *result != NULL)
+        acquired(self, NMM_POSIX_MEMALIGN, *result, size, frame);
+    return error;
+}
+
+static inline bool is_scratch(const void *block)
+{
+    /* Only our own calls run while there is scratch memory, so every block then seen is from it. */
+    (void)block;
+    return nmm_self.scratch != NULL;
+}
+
+void nmm_hook_free(void *block)
+{
+    const uintptr_t *frame = NMM_FRAME;
+    struct nmm_thread *self = enter(frame);
+    if (unlikely(nmm_arena_has(block)))
+        return;
+    if (unlikely(self == NULL || block == NULL)) {
+        if (FORWARD(free) && !is_scratch(block))
+            nmm_real.free(block);
+        return;
+    }
+    released(self, NMM_MALLOC, block, false);
+    uint32_t depth = nmm_allocator_enter(self, frame);
+    nmm_real.free(block);
+    nmm_allocator_leave(self, depth);
+}
+
+/* Gone from glibc since 2.26, but old binaries call it. */
+void nmm_hook_cfree(void *block) { nmm_hook_free(block); }
+
+/* A block of the arena moves to the real heap; so does one of the scratch memory, within it. */
+static NMM_COLD void *move(void *old, size_t old_size, size_t size)
+{
+    void *block = nmm_hook_malloc(size);
+    if (block)
+        memcpy(block, old, old_size < size ? old_size : size);
+    return block;
+}
+
+static inline __attribute__((always_inline)) void *reallocate(
+    enum nmm_api api, void *old, size_t count, size_t size, const uintptr_t *frame)
+{
+    struct nmm_thread *self = enter(frame);
+    size_t bytes;
+    bool overflow = __builtin_mul_overflow(count, size, &bytes);
+    if (unlikely(overflow))
+        return out_of_memory(); /* as reallocarray does; realloc passes a count of 1 */
+    if (unlikely(old != NULL && nmm_arena_has(old)))
+        return move(old, nmm_arena_size(old), bytes);
+    if (unlikely(nmm_self.scratch != NULL)) {
+        /* The new block lies behind the old one, so as much as is asked for can be read from the old. */
+        void *block = take(bytes, 1);
+        return block && old ? memmove(block, old, bytes) : block;
+    }
+    if (unlikely(nmm_real.realloc == NULL))
+        return take(bytes, 1);
+    if (unlikely(self == NULL))
+        return nmm_real.realloc(old, bytes);
+
+    if (old != NULL)
+        released(self, api, old, true);
+    uint32_t depth = nmm_allocator_enter(self, frame);
+    void *block = nmm_real.realloc(old, bytes);
+    nmm_allocator_leave(self, depth);
+    if (likely(block != NULL))
+        acquired(self, api, block, bytes, frame);
+    else if (old != NULL && bytes != 0) /* realloc(p, 0) that returns NULL has freed p */
+        kept(self, old);
+    return block;
+}
+
+void *nmm_hook_realloc(void *old, size_t size) { return reallocate(NMM_REALLOC, old, 1, size, NMM_FRAME); }
+
+void *nmm_hook_reallocarray(void *old, size_t count, size_t size)
+{
+    return reallocate(NMM_REALLOCARRAY, old, count, size, NMM_FRAME);
+}
+
+size_t nmm_hook_malloc_usable_size(void *block)
+{
+    if (unlikely(nmm_process.segment == NULL))
+        nmm_start();
+    if (nmm_arena_has(block))
+        return nmm_arena_size(block);
+    return nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : 0;
+}

@@ -1,0 +1,57 @@
+/* The hooks and what they stand in for. */
+#ifndef NMM_HOOKS_H
+#define NMM_HOOKS_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "../base/common.h"
+#include "../emit/attach.h"
+
+typedef void *nmm_start_routine(void *);
+
+#define HOOK(result, name, parameters) \
+    result nmm_hook_##name parameters __asm__(#name) __attribute__((visibility("default")));
+#include "hooks.def"
+#undef HOOK
+
+/* The next definitions. */
+struct nmm_real {
+#define HOOK(result, name, parameters) result(*name) parameters;
+#include "hooks.def"
+#undef HOOK
+};
+extern struct nmm_real nmm_real;
+
+/* Called by the first hook or by our constructor, whichever comes first. Afterwards nmm_real is filled, and if the program
+ * is recorded, nmm_process.segment is set. Later calls return at once. */
+void nmm_start(void);
+
+/* The hook's own frame: [0] its caller's frame pointer, [1] the return address. */
+#define NMM_FRAME ((const uintptr_t *)__builtin_frame_address(0))
+
+static inline struct nmm_thread *nmm_enter_hook(const uintptr_t *frame)
+{
+    if (unlikely(nmm_process.segment == NULL))
+        nmm_start();
+    return nmm_enter((uintptr_t)frame);
+}
+
+/* Around a call of the real allocator: what that calls in turn is its own business, not the program's. */
+static inline uint32_t nmm_allocator_enter(struct nmm_thread *self, const uintptr_t *frame)
+{
+    uint32_t depth = self->in_allocator;
+    if (likely(depth == 0))
+        self->allocator_frame = (uintptr_t)frame;
+    nmm_store(&self->in_allocator, depth + 1);
+    nmm_signal_fence();
+    return depth;
+}
+
+static inline void nmm_allocator_leave(struct nmm_thread *self, uint32_t depth)
+{
+    nmm_signal_fence();
+    nmm_store(&self->in_allocator, depth);
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* Mappings and the break. Calls that the allocator makes are its own business: they are not recorded. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+
+#include "../base/sys.h"
+#include "../emit/ring.h"
+#include "../emit/stack.h"
+#include "hooks.h"
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+/* An allocator also maps memory outside of calls to it: in a constructor, in a thread of its own. */
+static inline struct nmm_thread *enter(const uintptr_t *frame)
+{
+    struct nmm_thread *self = nmm_enter_hook(frame);
+    bool allocator = frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low;
+    return allocator && !nmm_process.allocator_is_libc ? NULL : self;
+}
+
+/* What libc makes of a system call's result. */
+static long libc_result(long result)
+{
+    if (!nmm_failed(result))
+        return result;
+    errno = (int)-result;
+    return -1;
+}
+
+static void mapped(struct nmm_thread *self, void *address, size_t length, int prot, int flags, off_t offset, const uintptr_t *frame)
+{
+    const uint64_t payload[] = {(uintptr_t)address, length, nmm_call_stack(self, frame), (uint64_t)offset, (uint32_t)flags};
+    nmm_emit(self, (struct nmm_tag){NMM_MAP, (uint16_t)prot, !(flags & MAP_ANONYMOUS)}, payload, 5);
+}
+
+static inline __attribute__((always_inline)) void *map(void *(*real)(void *, size_t, int, int, int, off_t), void *address,
+    size_t length, int prot, int flags, int fd, off_t offset, const uintptr_t *frame)
+{
+    void *result = real ? real(address, length, prot, flags, fd, offset)
+                        : (void *)libc_result(nmm_syscall(SYS_mmap, (long)address, (long)length, prot, flags, fd, offset));
+    struct nmm_thread *self;
+    if (result != MAP_FAILED && (self = enter(frame)) != NULL)
+        mapped(self, result, length, prot, flags, offset, frame);
+    return result;
+}
+
+void *nmm_hook_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+{
+    if (unlikely(nmm_process.segment == NULL))
+        nmm_start();
+    return map(nmm_real.mmap, address, length, prot, flags, fd, offset, NMM_FRAME);
+}
+
+void *nmm_hook_mmap64(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+{
+    if (unlikely(nmm_process.segment == NULL))
+        nmm_start();
+    return map(nmm_real.mmap64, address, length, prot, flags, fd, offset, NMM_FRAME);
+}
+
+int nmm_hook_munmap(void *address, size_t length)
+{
+    struct nmm_thread *self = enter(NMM_FRAME);
+    const uint64_t payload[] = {(uintptr_t)address, length};
+    if (self)
+        nmm_emit(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, payload, 2);
+    int result = nmm_real.munmap ? nmm_real.munmap(address, length)
+                                 : (int)libc_result(nmm_syscall(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
+    if (self && result != 0)
+        nmm_emit(self, (struct nmm_tag){NMM_UNUNMAP, 0, 0}, payload, 2);
+    return result;
+}
+
+void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, ...)
+{
+    const uintptr_t *frame = NMM_FRAME;
+    va_list rest;
+    va_start(rest, flags);
+    void *wanted = va_arg(rest, void *); /* as libc does, whether or not it was passed */
+    va_end(rest);
+    struct nmm_thread *self = enter(frame);
+    void *result = nmm_real.mremap
+        ? nmm_real.mremap(old, old_length, length, flags, wanted)
+        : (void *)libc_result(nmm_syscall(SYS_mremap, (long)old, (long)old_length, (long)length, flags, (long)wanted, 0));
+    if (self == NULL || result == MAP_FAILED)
+        return result;
+    if (old_length == 0 || flags & MREMAP_DONTUNMAP) {
+        mapped(self, result, length, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, 0, frame); /* the old mapping stays */
+    } else {
+        const uint64_t payload[] = {(uintptr_t)old, old_length, (uintptr_t)result, length, nmm_call_stack(self, frame)};
+        nmm_emit(self, (struct nmm_tag){NMM_REMAP, 0, 0}, payload, 5);
+    }
+    return result;
+}
+
+static void break_moved(struct nmm_thread *self, uintptr_t from, uintptr_t to, const uintptr_t *frame)
+{
+    const uint64_t payload[] = {from, to, nmm_call_stack(self, frame)};
+    nmm_emit(self, (struct nmm_tag){NMM_BREAK, 0, 0}, payload, 3);
+}
+
+int nmm_hook_brk(void *end)
+{
+    const uintptr_t *frame = NMM_FRAME;
+    struct nmm_thread *self = enter(frame);
+    if (nmm_real.brk == NULL)
+        return (int)libc_result(-ENOMEM);
+    const uintptr_t old = self && nmm_real.sbrk ? (uintptr_t)nmm_real.sbrk(0) : 0;
+    int result = nmm_real.brk(end);
+    if (self && result == 0)
+        break_moved(self, old, (uintptr_t)end, frame);
+    return result;
+}
+
+void *nmm_hook_sbrk(intptr_t increment)
+{
+    const uintptr_t *frame = NMM_FRAME;
+    struct nmm_thread *self = enter(frame);
+    if (nmm_real.sbrk == NULL)
+        return (void *)libc_result(-ENOMEM);
+    void *old = nmm_real.sbrk(increment);
+    if (self && increment != 0 && old != (void *)-1)
+        break_moved(self, (uintptr_t)old, (uintptr_t)old + (uintptr_t)increment, frame);
+    return old;
+}

@@ -1,0 +1,48 @@
+#define _GNU_SOURCE
+#include <unistd.h>
+
+#include "../base/resolve.h"
+#include "../unwind/unwind.h"
+#include "hooks.h"
+#include "thread.h"
+
+struct nmm_real nmm_real;
+
+static const struct nmm_symbol symbols[] = {
+#define HOOK(result, name, parameters) {#name, (void **)&nmm_real.name},
+#include "hooks.def"
+#undef HOOK
+    {"_dl_find_object", &nmm_dl_find_object},
+    {"__libc_stack_end", &nmm_libc_stack_end},
+    {"__register_atfork", (void **)&nmm_register_atfork},
+    {"pthread_self", (void **)&nmm_pthread_self},
+    {"pthread_getattr_np", (void **)&nmm_pthread_getattr_np},
+    {"pthread_attr_getstack", (void **)&nmm_pthread_attr_getstack},
+};
+
+static uint32_t resolved, joining;
+static __thread bool resolving __attribute__((tls_model("initial-exec")));
+
+void nmm_start(void)
+{
+    if (unlikely(!nmm_load_acquire(&resolved))) {
+        /* The loader calls us back only by accident; if so, the arena serves. Threads that come here at once do the same
+         * work with the same result. */
+        if (resolving)
+            return;
+        resolving = true;
+        struct nmm_objects objects = {0};
+        nmm_resolve(symbols, sizeof symbols / sizeof *symbols, &objects);
+        nmm_process.own_allocator = objects.own_allocator;
+        nmm_process.allocator_low = objects.allocator_low;
+        nmm_process.allocator_high = objects.allocator_high;
+        nmm_process.allocator_is_libc = objects.allocator_is_libc;
+        nmm_store_release(&resolved, 1);
+        resolving = false;
+    }
+    /* Before libc has seen the environment there is nothing to join; a later call will. */
+    if (nmm_load(&joining) || environ == NULL)
+        return;
+    if (__atomic_exchange_n(&joining, 1, __ATOMIC_SEQ_CST) == 0)
+        nmm_join();
+}

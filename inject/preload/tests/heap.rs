@@ -1,0 +1,171 @@
+//! Every way to allocate and release.
+
+mod common;
+
+use common::Bench;
+use numamma_wire::{Api, Event};
+
+/// One program makes each call with a size of its own; the test finds the event by that size.
+const APIS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static void show(const char *name, void *p) { printf("%s %p\n", name, p); }
+int main(void)
+{
+    void *p, *q;
+    p = malloc(10001); show("malloc", p); free(p);
+    p = calloc(3, 3337); show("calloc", p); for (int i = 0; i < 3 * 3337; i++) if (((char *)p)[i]) return 1; free(p);
+    p = calloc(1, 0); show("calloc0", p); free(p);
+    p = malloc(0); free(p);
+    p = malloc(20001); memset(p, 7, 20001); q = realloc(p, 200003); if (((char *)q)[20000] != 7) return 2;
+    show("old", p); show("new", q); free(q);
+    p = realloc(NULL, 30001); show("realloc_null", p); if (realloc(p, 0) != NULL) return 3;
+    p = reallocarray(NULL, 7, 5003); show("reallocarray", p); free(p);
+    if (posix_memalign(&p, 256, 40003)) return 4;
+    show("posix_memalign", p); if ((size_t)p % 256) return 5; free(p);
+    p = aligned_alloc(4096, 40960); show("aligned_alloc", p); if ((size_t)p % 4096) return 6; free(p);
+    p = memalign(64, 50021); show("memalign", p); free(p);
+    p = valloc(60013); show("valloc", p); free(p);
+    p = pvalloc(70001); show("pvalloc", p); free(p);
+    for (size_t size = 1; size < 70; size += 2) { p = malloc(size); if (malloc_usable_size(p) < size) return 7; free(p); }
+    free(NULL);
+
+    errno = 0; p = malloc((size_t)1 << 62); if (p || errno != ENOMEM) return 8;
+    errno = 0; p = calloc((size_t)1 << 40, (size_t)1 << 40); if (p || errno != ENOMEM) return 9;
+    q = malloc(80021); show("survivor", q);
+    errno = 0; p = realloc(q, (size_t)1 << 61); if (p || errno != ENOMEM) return 10;
+    errno = 0; p = reallocarray(q, (size_t)1 << 40, (size_t)1 << 40); if (p || errno != ENOMEM) return 11;
+    free(q);
+    p = (void *)1; errno = 4711; if (posix_memalign(&p, 3, 8) != EINVAL || p != (void *)1 || errno != 4711) return 12;
+    errno = 4711; p = malloc(123); free(p); if (errno != 4711) return 13;
+    return 0;
+}
+"#;
+
+#[test]
+fn every_function_is_seen_once() {
+    let recording = Bench::new().run(APIS, &["-O1", "-Wno-all"]).check();
+    let cases = [
+        ("malloc", Api::Malloc, 10001),
+        ("calloc", Api::Calloc, 3 * 3337),
+        ("calloc0", Api::Calloc, 0),
+        ("realloc_null", Api::Realloc, 30001),
+        ("reallocarray", Api::Reallocarray, 7 * 5003),
+        ("posix_memalign", Api::PosixMemalign, 40003),
+        ("aligned_alloc", Api::AlignedAlloc, 40960),
+        ("memalign", Api::Memalign, 50021),
+        ("valloc", Api::Valloc, 60013),
+        ("pvalloc", Api::Pvalloc, 70001),
+    ];
+    let events = recording.events();
+    for (name, wanted, bytes) in cases {
+        let address = recording.printed(name);
+        let matching: Vec<usize> = (0..events.len())
+            .filter(|i| matches!(events[*i], Event::Alloc { api, address: a, size, .. } if (api, a, size) == (wanted, address, bytes)))
+            .collect();
+        assert_eq!(matching.len(), 1, "{name} of {bytes} at {address:#x}: {events:?}");
+        // The same address may have been someone else's before and after: the next event about it is its release.
+        let next = events[matching[0] + 1..].iter().find(|event| match event {
+            Event::Alloc { address: a, .. } | Event::Free { address: a, .. } => *a == address,
+            _ => false,
+        });
+        assert!(matches!(next, Some(Event::Free { .. })), "{name} is released: {next:?}");
+    }
+    assert!(!events.iter().any(|event| matches!(event, Event::Free { address: 0, .. })), "free(NULL) is nothing");
+    assert!(!events.iter().any(|event| matches!(event, Event::Alloc { address: 0, .. })), "a failure is no object");
+    assert!(!events.iter().any(|event| matches!(event, Event::Alloc { size, .. } if *size > 1 << 40)));
+}
+
+#[test]
+fn realloc_is_a_release_and_an_acquisition() {
+    let recording = Bench::new().run(APIS, &["-O1", "-Wno-all"]).check();
+    let (old, new) = (recording.printed("old"), recording.printed("new"));
+    let events = recording.events();
+    let acquired = events
+        .iter()
+        .position(|event| matches!(event, Event::Alloc { api: Api::Realloc, address, size: 200003, .. } if *address == new))
+        .expect("the new block");
+    let before = events[..acquired].iter().rev().find(|event| !matches!(event, Event::Stack { .. }));
+    assert_eq!(before, Some(&Event::Free { api: Api::Realloc, address: old, tentative: true }));
+
+    // The failed one is taken back, so that the object lives until its free.
+    let survivor = recording.printed("survivor");
+    let born = events
+        .iter()
+        .position(|event| matches!(event, Event::Alloc { size: 80021, .. }))
+        .expect("the block that realloc could not grow");
+    let life: Vec<&Event> = events[born + 1..]
+        .iter()
+        .filter(|event| matches!(event, Event::Free { address, .. } | Event::Unfree { address } if *address == survivor))
+        .take(3)
+        .collect();
+    assert_eq!(
+        life,
+        [
+            &Event::Free { api: Api::Realloc, address: survivor, tentative: true },
+            &Event::Unfree { address: survivor },
+            &Event::Free { api: Api::Malloc, address: survivor, tentative: false },
+        ]
+    );
+}
+
+#[test]
+fn cpp_operators_and_exceptions() {
+    let source = r#"// C++
+#include <cstdio>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+struct alignas(128) Wide { char bytes[128 * 91]; };
+static int depth(int n) { std::string s(100 + n, 'x'); if (n == 0) throw std::runtime_error(s); return depth(n - 1) + (int)s.size(); }
+int main()
+{
+    Wide *w = new Wide; std::printf("wide %p\n", (void *)w); if ((unsigned long)w % 128) return 1; delete w;
+    int *a = new int[12347]; std::printf("array %p\n", (void *)a); delete[] a;
+    int caught = 0;
+    for (int i = 0; i < 100; i++) try { depth(20); } catch (const std::runtime_error &e) { caught += std::string(e.what()).size() == 100; }
+    try { volatile size_t huge = (size_t)1 << 62; char *volatile kept = new char[huge]; delete[] kept; } catch (const std::bad_alloc &) { caught++; }
+    return caught == 101 ? 0 : 2;
+}
+"#;
+    let recording = Bench::new().run(source, &["-O2", "-std=c++17", "-Wno-all"]).check();
+    for (name, size) in [("wide", 128 * 91), ("array", 4 * 12347)] {
+        let address = recording.printed(name);
+        assert_eq!(recording.addresses(size), [address], "{name}");
+        assert!(recording.frees(address) >= 1, "{name} is released");
+    }
+}
+
+#[test]
+fn jemalloc_is_forwarded_to_and_its_mappings_are_its_own() {
+    let jemalloc = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    if !std::path::Path::new(jemalloc).exists() {
+        eprintln!("skipped: no {jemalloc}");
+        return;
+    }
+    let source = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+    /* A size that glibc would round differently tells who served it. */
+    size_t (*usable)(void *) = (size_t (*)(void *))dlsym(RTLD_DEFAULT, "malloc_usable_size");
+    void *p = malloc(10001);
+    printf("usable %zu\n", usable(p));
+    for (int i = 0; i < 1000; i++) free(malloc(1 << 20));
+    free(p);
+    return 0;
+}
+"#;
+    let recording = Bench::new().run(source, &["-O1", "-Wl,--no-as-needed", jemalloc, "-ldl"]).check();
+    assert_eq!(recording.printed("usable"), 10240, "a size class of jemalloc");
+    assert_eq!(recording.allocs(1 << 20).len(), 1000);
+    let maps: Vec<Event> = recording.events().into_iter().filter(|event| matches!(event, Event::Map { .. })).collect();
+    assert_eq!(maps, [], "jemalloc's own mappings");
+}

@@ -1,0 +1,154 @@
+/* The contract between the library inside the recorded program (the writer) and the recorder (the reader).
+ *
+ * One shared segment per recording: a header page, ring controls, then the data of the rings. The recorder creates it as
+ * a memfd and names it in the environment (NUMAMMA_SEGMENT=/proc/PID/fd/N); every process of the recorded program maps
+ * it. A thread claims a ring with one compare-and-swap and is from then on its only writer, so no lock is shared.
+ *
+ *   segment:  | header (1 page) | ring control 0 .. n-1 | data of ring 0 | data of ring 1 | ...
+ *
+ *   ring:       tail (recorder)            head (writer)
+ *                 v                          v
+ *     ...consumed | event | event | event | free ...        positions count bytes and never wrap;
+ *                                                           the word at position p is at p % ring_bytes
+ *
+ *   event:  63             48 47             32 31                               0
+ *          |      aux2       |     words       |   type (16)   |      aux (16)     |   word 0
+ *          |                          time, nanoseconds                            |   word 1
+ *          |                          payload ...                                  |
+ *
+ * Every event is a whole number of 8-byte words and starts with `struct nmm_event`. Word by word it may wrap round the end
+ * of the ring. Rule for changes: any change of a layout, of a constant or of their meaning raises NMM_WIRE_VERSION; a
+ * library and a recorder of different versions do not talk to each other (the library stays silent).
+ *
+ * Order (DESIGN, invariants): a release (free, munmap, the old half of realloc) is stamped and published *before* the real
+ * call; an acquisition (malloc, mmap, the new half of realloc) is stamped and published *after* it. Hence two events about
+ * the same address are always ordered by time, whichever threads made them, and an event that is visible in a ring never
+ * depends on one that is not yet visible in another.
+ */
+#ifndef NUMAMMA_WIRE_H
+#define NUMAMMA_WIRE_H
+
+#include <stdint.h>
+
+#define NMM_WIRE_VERSION 1u
+#define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
+#define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
+
+#define NMM_PAGE 4096u
+#define NMM_MAX_FRAMES 128u /* deeper stacks are cut and marked */
+
+/* The header page. Sizes in bytes. Words that are only read while the program runs come first; words that writers change
+ * have a cache line of their own, so that the check of `closed` at every event stays in each CPU's own cache. */
+struct nmm_segment {
+    /* Written by the recorder before the program starts. */
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;  /* offset of the ring controls */
+    uint32_t ring_count;
+    uint32_t ring_bytes;    /* data bytes of one ring, a power of two, at least NMM_PAGE */
+    uint64_t rings_offset;  /* offset of the data of ring 0; ring i follows at rings_offset + i * ring_bytes */
+    int32_t recorder_pid;
+    uint32_t max_frames;    /* deepest stack wanted, <= NMM_MAX_FRAMES */
+    uint32_t heap;          /* 0: threads and maps only, no heap events (--no-heap) */
+    uint32_t closed;        /* set to 1 by the recorder when it stops reading: writers stop writing and never wait */
+    uint64_t pad0[2];
+
+    /* Changed while the program runs. */
+    uint32_t sleeping;      /* recorder: 1 while it waits on `doorbell`; writer: exchanges it to 0 before it wakes */
+    uint32_t doorbell;      /* futex word: incremented and woken by a writer whose ring passes half full */
+    uint32_t next_ring;     /* a hint: no ring below it is free. Writers raise it, the recorder lowers it; a lost update
+                             * only makes the next search longer, for a search goes round */
+    uint32_t rings_used;    /* writers: no ring at or above this index was ever claimed (raised before the claim) */
+    uint64_t lost_no_ring;  /* writers: events dropped because every ring was taken */
+    uint64_t pad1[5];
+    uint64_t reserved[48];
+};
+
+/* States of a ring.
+ *
+ *   FREE --(thread: compare-and-swap)--> OWNED --(new image after exec)--> ENDED
+ *    ^                                     |                                 |
+ *    +------(recorder: thread is gone, ring is drained)----------------------+
+ *
+ * "Gone" means that the kernel no longer knows the thread (tgkill with signal 0: ESRCH), not that NMM_THREAD_END was seen:
+ * destructors of thread-specific data run after it and may allocate and free. An exec keeps pid and tid but nothing of the
+ * old image, so the new image marks the rings that its pid still owns as ENDED. */
+#define NMM_RING_FREE 0u
+#define NMM_RING_OWNED 1u
+#define NMM_RING_ENDED 2u
+
+/* Control block of one ring. Each side's words have their own cache line. */
+struct nmm_ring {
+    uint32_t state;
+    int32_t pid;            /* 0: not known (being claimed, or the thread is in another pid namespace): never "gone" */
+    int32_t tid;
+    uint32_t pad0;
+    uint64_t pad1[6];
+    uint64_t head;          /* writer: end of the published events (release store) */
+    uint64_t lost_full;     /* writer: events dropped because the ring stayed full past the bounded wait */
+    uint64_t lost_frees;    /* writer: how many of those were releases: objects that look live but are not */
+    uint64_t waits;         /* writer: times it had to wait for room */
+    uint64_t pad2[4];
+    uint64_t tail;          /* recorder: end of the consumed events (release store) */
+    uint64_t pad3[7];
+};
+
+/* First two words of each event. Within one ring `time` never decreases. */
+struct nmm_event {
+    uint16_t aux;           /* by type, see below */
+    uint16_t type;
+    uint16_t words;         /* length of the event in 8-byte words, these two included */
+    uint16_t aux2;
+    uint64_t time;          /* CLOCK_MONOTONIC, nanoseconds: the clock of the samples */
+};
+
+enum nmm_event_type {
+    /* A process mapped the segment: after exec (aux 0) or as the child of a fork (aux 1; sent with the first event of the
+     * child, so its time is not the time of the fork). aux2: 1 when the executable brings an allocator of its own, whose
+     * calls are not seen. payload: pid, parent pid. It comes before any other event of the process in the same ring; other
+     * threads of the process may be seen earlier, in their rings. */
+    NMM_PROCESS = 1,
+    /* aux: 1 for the main thread. payload: tid, stack low, stack high (0 if unknown), TLS low, thread pointer
+     * (TLS variables lie below the thread pointer on x86-64, above it on AArch64), start routine */
+    NMM_THREAD_START = 2,
+    /* The start routine returned or called pthread_exit (a cancelled thread ends without it). payload: tid */
+    NMM_THREAD_END = 3,
+    /* A call stack that this process had not sent (it may be sent again). Another thread refers to the hash only after this
+     * event was published, but that thread's ring may be read first: resolve hashes when all rings were read. aux: 1 when
+     * cut (too deep, or no rule to go on). payload: hash, then (words - 3) return addresses, innermost first: the first
+     * is the caller of the hooked function */
+    NMM_STACK = 4,
+    /* aux: enum nmm_api. payload: address, size asked for, stack hash (0: none) */
+    NMM_ALLOC = 5,
+    /* aux: enum nmm_api; aux2: 1 when the release may fail and be taken back (realloc). payload: address */
+    NMM_FREE = 6,
+    /* A tentative release did not happen (realloc failed): the object lives on. payload: address */
+    NMM_UNFREE = 7,
+    /* aux: prot; aux2: 1 when file-backed. payload: address, length, stack hash, file offset, flags */
+    NMM_MAP = 8,
+    /* aux2: 1 when it may fail and be taken back by NMM_UNUNMAP. payload: address, length */
+    NMM_UNMAP = 9,
+    NMM_UNUNMAP = 10,       /* payload: address, length */
+    /* payload: old address, old length, new address, new length, stack hash (old is released, new is acquired; stamped
+     * after the call: a moving mremap is one atomic step of the kernel) */
+    NMM_REMAP = 11,
+    /* The program moved the break by itself. payload: old break, new break, stack hash */
+    NMM_BREAK = 12,
+    /* A library was closed: addresses of code may change their meaning. payload: none */
+    NMM_DLCLOSE = 13,
+};
+
+/* Who made an allocation. */
+enum nmm_api {
+    NMM_MALLOC = 1,
+    NMM_CALLOC = 2,
+    NMM_REALLOC = 3,
+    NMM_REALLOCARRAY = 4,
+    NMM_POSIX_MEMALIGN = 5,
+    NMM_ALIGNED_ALLOC = 6,
+    NMM_MEMALIGN = 7,
+    NMM_VALLOC = 8,
+    NMM_PVALLOC = 9,
+};
+
+#endif

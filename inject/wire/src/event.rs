@@ -1,0 +1,185 @@
+//! Events: words in, meaning out. Pure; knows nothing of rings.
+
+use crate::layout::{EVENT_WORDS, kind};
+
+/// An event and when it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamped {
+    /// CLOCK_MONOTONIC, nanoseconds. Never decreases within one ring.
+    pub time: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What the recorded program did. Sizes and lengths in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Event {
+    /// A process mapped the segment: `forked` as the child of a fork, else after exec. `own_allocator`: the executable
+    /// brings an allocator whose calls are not seen.
+    Process { pid: i32, parent: i32, forked: bool, own_allocator: bool },
+    /// A thread began. `stack_low` and `tls_low` are 0 if unknown.
+    ThreadStart { tid: i32, main: bool, stack_low: u64, stack_high: u64, tls_low: u64, thread_pointer: u64, start_routine: u64 },
+    /// The start routine returned; destructors of thread-specific data may still follow.
+    ThreadEnd { tid: i32 },
+    /// Return addresses, innermost first. `cut`: there were more.
+    Stack { hash: u64, frames: Vec<u64>, cut: bool },
+    /// `stack` is the hash of a [`Event::Stack`], 0 for none.
+    Alloc { api: Api, address: u64, size: u64, stack: u64 },
+    /// `tentative`: may be taken back by [`Event::Unfree`].
+    Free { api: Api, address: u64, tentative: bool },
+    Unfree { address: u64 },
+    Map { address: u64, length: u64, prot: u16, file_backed: bool, stack: u64, offset: u64, flags: u64 },
+    /// `tentative`: may be taken back by [`Event::Ununmap`].
+    Unmap { address: u64, length: u64, tentative: bool },
+    Ununmap { address: u64, length: u64 },
+    Remap { old_address: u64, old_length: u64, address: u64, length: u64, stack: u64 },
+    Break { old: u64, new: u64, stack: u64 },
+    /// A library was closed: from here on, code addresses may mean something else.
+    Dlclose,
+}
+
+/// Which function made an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+#[repr(u16)]
+pub enum Api {
+    Malloc = 1,
+    Calloc = 2,
+    Realloc = 3,
+    Reallocarray = 4,
+    PosixMemalign = 5,
+    AlignedAlloc = 6,
+    Memalign = 7,
+    Valloc = 8,
+    Pvalloc = 9,
+}
+
+impl Api {
+    const ALL: [Api; 9] = [
+        Api::Malloc,
+        Api::Calloc,
+        Api::Realloc,
+        Api::Reallocarray,
+        Api::PosixMemalign,
+        Api::AlignedAlloc,
+        Api::Memalign,
+        Api::Valloc,
+        Api::Pvalloc,
+    ];
+
+    /// The function of this wire number.
+    pub fn from_wire(value: u16) -> Option<Api> {
+        Api::ALL.into_iter().find(|api| *api as u16 == value)
+    }
+
+    /// The function's C name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Api::Malloc => "malloc",
+            Api::Calloc => "calloc",
+            Api::Realloc => "realloc",
+            Api::Reallocarray => "reallocarray",
+            Api::PosixMemalign => "posix_memalign",
+            Api::AlignedAlloc => "aligned_alloc",
+            Api::Memalign => "memalign",
+            Api::Valloc => "valloc",
+            Api::Pvalloc => "pvalloc",
+        }
+    }
+}
+
+/// Something in a ring that no writer writes. Data, not a failure: it is counted as a loss and reading goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Malformed {
+    #[error("ring positions make no sense: tail {tail}, head {head}")]
+    Positions { tail: u64, head: u64 },
+    #[error("an event of {words} words where {available} are published")]
+    Length { words: u16, available: u64 },
+    #[error("unknown event type {0}")]
+    Kind(u16),
+    #[error("an event of type {kind} with {words} words")]
+    Payload { kind: u16, words: u16 },
+    #[error("unknown allocation function {0}")]
+    Api(u16),
+}
+
+/// The fields of an event's first word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    pub aux: u16,
+    pub kind: u16,
+    pub words: u16,
+    pub aux2: u16,
+}
+
+impl Head {
+    pub fn unpack(word: u64) -> Head {
+        let part = |shift: u32| (word >> shift) as u16;
+        Head { aux: part(0), kind: part(16), words: part(32), aux2: part(48) }
+    }
+}
+
+/// Decodes one event. `word(i)` is its i-th word, asked only for `i < head.words`.
+pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, Malformed> {
+    let payload = head.words.saturating_sub(EVENT_WORDS);
+    let fixed = match head.kind {
+        kind::DLCLOSE => 0,
+        kind::THREAD_END | kind::FREE | kind::UNFREE => 1,
+        kind::PROCESS | kind::UNMAP | kind::UNUNMAP => 2,
+        kind::ALLOC | kind::BREAK => 3,
+        kind::MAP | kind::REMAP => 5,
+        kind::THREAD_START => 6,
+        kind::STACK => payload.max(1),
+        other => return Err(Malformed::Kind(other)),
+    };
+    if head.words < EVENT_WORDS || payload != fixed {
+        return Err(Malformed::Payload { kind: head.kind, words: head.words });
+    }
+    let arg = |i: u16| word(EVENT_WORDS + i);
+    let api = || Api::from_wire(head.aux).ok_or(Malformed::Api(head.aux));
+    let event = match head.kind {
+        kind::PROCESS => Event::Process {
+            pid: arg(0) as i32,
+            parent: arg(1) as i32,
+            forked: head.aux == 1,
+            own_allocator: head.aux2 == 1,
+        },
+        kind::THREAD_START => Event::ThreadStart {
+            tid: arg(0) as i32,
+            main: head.aux == 1,
+            stack_low: arg(1),
+            stack_high: arg(2),
+            tls_low: arg(3),
+            thread_pointer: arg(4),
+            start_routine: arg(5),
+        },
+        kind::THREAD_END => Event::ThreadEnd { tid: arg(0) as i32 },
+        kind::STACK => Event::Stack { hash: arg(0), frames: (1..payload).map(arg).collect(), cut: head.aux == 1 },
+        kind::ALLOC => Event::Alloc { api: api()?, address: arg(0), size: arg(1), stack: arg(2) },
+        kind::FREE => Event::Free { api: api()?, address: arg(0), tentative: head.aux2 == 1 },
+        kind::UNFREE => Event::Unfree { address: arg(0) },
+        kind::MAP => Event::Map {
+            address: arg(0),
+            length: arg(1),
+            prot: head.aux,
+            file_backed: head.aux2 == 1,
+            stack: arg(2),
+            offset: arg(3),
+            flags: arg(4),
+        },
+        kind::UNMAP => Event::Unmap { address: arg(0), length: arg(1), tentative: head.aux2 == 1 },
+        kind::UNUNMAP => Event::Ununmap { address: arg(0), length: arg(1) },
+        kind::REMAP => Event::Remap {
+            old_address: arg(0),
+            old_length: arg(1),
+            address: arg(2),
+            length: arg(3),
+            stack: arg(4),
+        },
+        kind::BREAK => Event::Break { old: arg(0), new: arg(1), stack: arg(2) },
+        _ => Event::Dlclose,
+    };
+    Ok(Stamped { time: word(1), event })
+}

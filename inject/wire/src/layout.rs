@@ -1,0 +1,85 @@
+//! The header's structures and constants, field by field. Nothing here is documented twice: see `numamma_wire.h`.
+#![allow(missing_docs)]
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+pub const WIRE_VERSION: u32 = 1;
+/// "NUMAMMA"
+pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
+pub const PAGE: u32 = 4096;
+pub const MAX_FRAMES: u32 = 128;
+
+/// `struct nmm_segment`. All fields are atomics: the page is shared with programs that may write anything.
+#[repr(C)]
+pub struct SegmentHeader {
+    pub magic: AtomicU64,
+    pub version: AtomicU32,
+    pub header_bytes: AtomicU32,
+    pub ring_count: AtomicU32,
+    pub ring_bytes: AtomicU32,
+    pub rings_offset: AtomicU64,
+    pub recorder_pid: AtomicI32,
+    pub max_frames: AtomicU32,
+    pub heap: AtomicU32,
+    pub closed: AtomicU32,
+    pub pad0: [AtomicU64; 2],
+    pub sleeping: AtomicU32,
+    pub doorbell: AtomicU32,
+    pub next_ring: AtomicU32,
+    pub rings_used: AtomicU32,
+    pub lost_no_ring: AtomicU64,
+    pub pad1: [AtomicU64; 5],
+    pub reserved: [AtomicU64; 48],
+}
+
+/// `struct nmm_ring`.
+#[repr(C)]
+pub struct RingControl {
+    pub state: AtomicU32,
+    pub pid: AtomicI32,
+    pub tid: AtomicI32,
+    pub pad0: AtomicU32,
+    pub pad1: [AtomicU64; 6],
+    pub head: AtomicU64,
+    pub lost_full: AtomicU64,
+    pub lost_frees: AtomicU64,
+    pub waits: AtomicU64,
+    pub pad2: [AtomicU64; 4],
+    pub tail: AtomicU64,
+    pub pad3: [AtomicU64; 7],
+}
+
+/// `struct nmm_event`: the first two words of each event.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct EventHeader {
+    pub aux: u16,
+    pub kind: u16,
+    pub words: u16,
+    pub aux2: u16,
+    pub time: u64,
+}
+
+/// Words of an [`EventHeader`].
+pub const EVENT_WORDS: u16 = 2;
+
+pub const RING_FREE: u32 = 0;
+pub const RING_OWNED: u32 = 1;
+pub const RING_ENDED: u32 = 2;
+
+/// `enum nmm_event_type`.
+pub mod kind {
+    pub const PROCESS: u16 = 1;
+    pub const THREAD_START: u16 = 2;
+    pub const THREAD_END: u16 = 3;
+    pub const STACK: u16 = 4;
+    pub const ALLOC: u16 = 5;
+    pub const FREE: u16 = 6;
+    pub const UNFREE: u16 = 7;
+    pub const MAP: u16 = 8;
+    pub const UNMAP: u16 = 9;
+    pub const UNUNMAP: u16 = 10;
+    pub const REMAP: u16 = 11;
+    pub const BREAK: u16 = 12;
+    pub const DLCLOSE: u16 = 13;
+}

@@ -1,0 +1,178 @@
+//! The shared segment: made by the recorder, mapped by every process of the recorded program.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use crate::layout::{MAGIC, MAX_FRAMES, PAGE, RingControl, SegmentHeader, WIRE_VERSION};
+use crate::ring::{Ring, RingState};
+
+/// The environment variable that names the segment to the recorded program.
+pub const ENVIRONMENT: &str = "NUMAMMA_SEGMENT";
+
+/// What the recorder chooses. The segment is sparse: only what is written takes memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Threads that can live at once; more of them go unrecorded and are counted ([`Segment::lost_no_ring`]).
+    pub ring_count: u32,
+    /// Bytes of one ring: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Deepest call stack, at most [`MAX_FRAMES`].
+    pub max_frames: u32,
+    /// Whether heap events are wanted.
+    pub heap: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ring_count: 4096, ring_bytes: 256 * 1024, max_frames: 64, heap: true }
+    }
+}
+
+/// The mapped segment, recorder's side.
+pub struct Segment {
+    file: File,
+    base: NonNull<u8>,
+    bytes: usize,
+    // Our own copies: the ones in the shared page can be overwritten by the recorded program.
+    options: Options,
+    rings_offset: usize,
+}
+
+// SAFETY: the mapping is shared memory that is only accessed through atomics; the file is only used for system calls.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Makes an empty segment.
+    pub fn create(options: Options) -> io::Result<Segment> {
+        let sane = options.ring_bytes.is_power_of_two()
+            && options.ring_bytes >= PAGE
+            && (1..=65536).contains(&options.ring_count)
+            && (1..=MAX_FRAMES).contains(&options.max_frames);
+        if !sane {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("segment cannot be made with {options:?}")));
+        }
+        let page = PAGE as usize;
+        let controls = options.ring_count as usize * size_of::<RingControl>();
+        let rings_offset = page + controls.next_multiple_of(page);
+        let bytes = rings_offset + options.ring_count as usize * options.ring_bytes as usize;
+
+        // SAFETY: a valid C string and flags; the descriptor is ours from here on.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"numamma".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from(OwnedFd::from_raw_fd(fd))
+        };
+        file.set_len(bytes as u64)?;
+        // A program that shrank the file would kill us with SIGBUS.
+        // SAFETY: a system call on our own descriptor.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice.
+        let base = unsafe {
+            let prot = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+            libc::mmap(std::ptr::null_mut(), bytes, prot, flags, file.as_raw_fd(), 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or_else(|| io::Error::other("mmap returned null"))?;
+        let segment = Segment { file, base, bytes, options, rings_offset };
+
+        let header = segment.header();
+        header.version.store(WIRE_VERSION, Relaxed);
+        header.header_bytes.store(PAGE, Relaxed);
+        header.ring_count.store(options.ring_count, Relaxed);
+        header.ring_bytes.store(options.ring_bytes, Relaxed);
+        header.rings_offset.store(rings_offset as u64, Relaxed);
+        header.recorder_pid.store(std::process::id() as i32, Relaxed);
+        header.max_frames.store(options.max_frames, Relaxed);
+        header.heap.store(options.heap.into(), Relaxed);
+        header.magic.store(MAGIC, SeqCst);
+        Ok(segment)
+    }
+
+    /// The value of [`ENVIRONMENT`] for the recorded program. Works for every descendant while this process lives.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Every ring that was ever claimed, those that are free again included.
+    pub fn rings(&self) -> impl Iterator<Item = Ring<'_>> {
+        let used = self.header().rings_used.load(SeqCst).min(self.options.ring_count);
+        (0..used).filter_map(|index| self.ring(index))
+    }
+
+    /// Every ring that a thread owns or that is still to be released.
+    pub fn active_rings(&self) -> impl Iterator<Item = Ring<'_>> {
+        self.rings().filter(|ring| ring.state() != RingState::Free)
+    }
+
+    /// One ring.
+    pub fn ring(&self, index: u32) -> Option<Ring<'_>> {
+        if index >= self.options.ring_count {
+            return None;
+        }
+        let words = self.options.ring_bytes as usize / 8;
+        let data = self.rings_offset + index as usize * self.options.ring_bytes as usize;
+        // SAFETY: `index` is in range, so both lie inside the mapping, which lives as long as `self`; both offsets are
+        // multiples of 8; all-atomic types may be written by others at any time.
+        let (control, data) = unsafe {
+            let controls = self.base.add(PAGE as usize).cast::<RingControl>();
+            let data = self.base.add(data).cast::<AtomicU64>();
+            (controls.add(index as usize).as_ref(), std::slice::from_raw_parts(data.as_ptr(), words))
+        };
+        Some(Ring { segment: self, index, control, data })
+    }
+
+    /// Events dropped because every ring was taken.
+    pub fn lost_no_ring(&self) -> u64 {
+        self.header().lost_no_ring.load(Relaxed)
+    }
+
+    /// Tells writers that nobody reads any more: they stop writing, and never wait. Done on drop too.
+    pub fn close(&self) {
+        self.header().closed.store(1, SeqCst);
+    }
+
+    /// The header page.
+    pub fn header(&self) -> &SegmentHeader {
+        // SAFETY: the mapping begins with a page for the header, lives as long as `self`, and is page-aligned; all
+        // fields are atomics, which others may write at any time.
+        unsafe { self.base.cast::<SegmentHeader>().as_ref() }
+    }
+
+    /// Gives the memory of a ring's data back to the kernel. A failure only costs memory.
+    pub(crate) fn punch(&self, index: u32) {
+        let offset = self.rings_offset + index as usize * self.options.ring_bytes as usize;
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: a system call on our own descriptor; holes read as zero, which is a valid AtomicU64.
+        unsafe {
+            libc::fallocate(self.file.as_raw_fd(), mode, offset as libc::off_t, self.options.ring_bytes.into());
+        }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.close();
+        // SAFETY: our own mapping; rings borrow the segment, so none is left.
+        unsafe {
+            libc::munmap(self.base.as_ptr().cast(), self.bytes);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The Rust mirror against the C header, field by field: a C program prints what the compiler makes of the header.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::mem::{offset_of, size_of};
+use std::path::Path;
+use std::process::Command;
+
+use numamma_wire::{Api, layout};
+
+/// What Rust says, by name.
+fn mirror() -> BTreeMap<String, u64> {
+    let mut facts = BTreeMap::new();
+    let mut fact = |name: &str, value: u64| assert!(facts.insert(name.to_owned(), value).is_none(), "{name} twice");
+    macro_rules! structure {
+        ($c:literal, $rust:ty, $($field:ident $(= $c_field:literal)?),+) => {
+            fact(concat!("sizeof ", $c), size_of::<$rust>() as u64);
+            $(fact(
+                &format!("offsetof {} {}", $c, [$($c_field,)? stringify!($field)][0]),
+                offset_of!($rust, $field) as u64,
+            );)+
+        };
+    }
+    structure!(
+        "nmm_segment", layout::SegmentHeader, magic, version, header_bytes, ring_count, ring_bytes, rings_offset, recorder_pid,
+        max_frames, heap, closed, pad0, sleeping, doorbell, next_ring, rings_used, lost_no_ring, pad1, reserved
+    );
+    structure!(
+        "nmm_ring", layout::RingControl, state, pid, tid, pad0, pad1, head, lost_full, lost_frees, waits, pad2, tail, pad3
+    );
+    structure!("nmm_event", layout::EventHeader, aux, kind = "type", words, aux2, time);
+
+    let kinds = [
+        ("PROCESS", layout::kind::PROCESS),
+        ("THREAD_START", layout::kind::THREAD_START),
+        ("THREAD_END", layout::kind::THREAD_END),
+        ("STACK", layout::kind::STACK),
+        ("ALLOC", layout::kind::ALLOC),
+        ("FREE", layout::kind::FREE),
+        ("UNFREE", layout::kind::UNFREE),
+        ("MAP", layout::kind::MAP),
+        ("UNMAP", layout::kind::UNMAP),
+        ("UNUNMAP", layout::kind::UNUNMAP),
+        ("REMAP", layout::kind::REMAP),
+        ("BREAK", layout::kind::BREAK),
+        ("DLCLOSE", layout::kind::DLCLOSE),
+        ("MALLOC", Api::Malloc as u16),
+        ("CALLOC", Api::Calloc as u16),
+        ("REALLOC", Api::Realloc as u16),
+        ("REALLOCARRAY", Api::Reallocarray as u16),
+        ("POSIX_MEMALIGN", Api::PosixMemalign as u16),
+        ("ALIGNED_ALLOC", Api::AlignedAlloc as u16),
+        ("MEMALIGN", Api::Memalign as u16),
+        ("VALLOC", Api::Valloc as u16),
+        ("PVALLOC", Api::Pvalloc as u16),
+    ];
+    for (name, value) in kinds {
+        fact(&format!("value NMM_{name}"), value.into());
+    }
+    fact("value NMM_WIRE_VERSION", layout::WIRE_VERSION.into());
+    fact("value NMM_MAGIC", layout::MAGIC);
+    fact("value NMM_PAGE", layout::PAGE.into());
+    fact("value NMM_MAX_FRAMES", layout::MAX_FRAMES.into());
+    fact("value NMM_RING_FREE", layout::RING_FREE.into());
+    fact("value NMM_RING_OWNED", layout::RING_OWNED.into());
+    fact("value NMM_RING_ENDED", layout::RING_ENDED.into());
+    facts
+}
+
+fn header() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/numamma_wire.h")).expect("read the header")
+}
+
+#[test]
+fn the_mirror_agrees_with_the_header() {
+    let mirror = mirror();
+    let mut program = String::from("#include <numamma_wire.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n");
+    for name in mirror.keys() {
+        let words: Vec<&str> = name.split(' ').collect();
+        let value = match words[..] {
+            ["sizeof", structure] => format!("sizeof(struct {structure})"),
+            ["offsetof", structure, field] => format!("offsetof(struct {structure}, {field})"),
+            ["value", constant] => constant.to_owned(),
+            _ => panic!("{name}"),
+        };
+        writeln!(program, "    printf(\"{name}=%llu\\n\", (unsigned long long)({value}));").expect("write to a string");
+    }
+    program.push_str("    return 0;\n}\n");
+
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    // The header is C and C++.
+    for (compiler, name, standard) in [("gcc", "layout.c", "-std=c11"), ("g++", "layout.cpp", "-std=c++17")] {
+        let source = folder.path().join(name);
+        std::fs::write(&source, &program).expect("write the program");
+        let binary = folder.path().join("layout");
+        let output = Command::new(compiler)
+            .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
+            .args([&include, &source, Path::new("-o"), &binary])
+            .output()
+            .expect("run the compiler");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let printed = String::from_utf8(Command::new(&binary).output().expect("run the program").stdout).expect("text");
+        let c: BTreeMap<String, u64> = printed
+            .lines()
+            .map(|line| line.split_once('=').expect("name=value"))
+            .map(|(name, value)| (name.to_owned(), value.parse().expect("a number")))
+            .collect();
+        assert_eq!(mirror, c);
+    }
+}
+
+#[test]
+fn nothing_in_the_header_is_missing_from_the_mirror() {
+    let mirror = mirror();
+    let header = header();
+    let mut structure = None;
+    let (mut constants, mut fields) = (0, 0);
+    for line in header.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["struct", name, "{"] => structure = Some(name),
+            ["};"] => structure = None,
+            ["#define", "NUMAMMA_WIRE_H"] | ["#define", "NMM_ENV_SEGMENT", ..] => {}
+            ["#define", name, ..] => {
+                constants += 1;
+                assert!(mirror.contains_key(&format!("value {name}")), "{name}");
+            }
+            [name, "=", ..] if name.starts_with("NMM_") => {
+                constants += 1;
+                assert!(mirror.contains_key(&format!("value {name}")), "{name}");
+            }
+            [kind, field, ..] if structure.is_some() && kind.ends_with("_t") => {
+                fields += 1;
+                let field = field.split([';', '[']).next().unwrap_or(field);
+                let name = format!("offsetof {} {field}", structure.unwrap_or_default());
+                assert!(mirror.contains_key(&name), "{name}");
+            }
+            _ => {}
+        }
+    }
+    let offsets = mirror.keys().filter(|name| name.starts_with("offsetof")).count();
+    let values = mirror.keys().filter(|name| name.starts_with("value")).count();
+    assert_eq!((fields, constants), (offsets, values), "every field and constant of the header was recognised");
+    assert!(header.contains(&format!("\"{}\"", numamma_wire::ENVIRONMENT)));
+}
+
+#[test]
+fn each_sides_words_have_their_own_cache_line() {
+    assert_eq!(offset_of!(layout::SegmentHeader, sleeping), 64);
+    assert_eq!(size_of::<layout::SegmentHeader>(), 512);
+    assert_eq!(offset_of!(layout::RingControl, head) % 64, 0);
+    assert_eq!(offset_of!(layout::RingControl, tail) % 64, 0);
+    assert_eq!(size_of::<layout::RingControl>() % 64, 0);
+    assert_eq!(size_of::<layout::EventHeader>(), 16);
+}

@@ -1,0 +1,336 @@
+//! Bad input and bad luck: one clear line, the right exit status, and whatever was recorded until then.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use numamma_tests::report::Report;
+use numamma_tests::run::{Outcome, alive, children, signal, until};
+use numamma_tests::{Run, build, recording, skip, turns};
+
+/// Status of the recorder's own failures.
+const OWN_FAILURE: i32 = 125;
+
+fn place() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// It failed by itself and said why in one line, which names all of `words`.
+#[track_caller]
+fn fails_clearly(outcome: &Outcome, words: &[&str]) {
+    let (status, err) = (outcome.shell_status(), outcome.err());
+    assert!(status != 0 && status < 128, "expected a failure of its own: {outcome}");
+    assert!(!err.contains("panicked") && !err.contains("RUST_BACKTRACE"), "it panicked: {outcome}");
+    let lines: Vec<&str> = err.lines().filter(|l| !l.trim().is_empty()).collect();
+    assert!(lines.len() == 1, "expected one line on standard error: {outcome}");
+    for word in words {
+        assert!(lines[0].contains(word), "the line does not name {word:?}: {outcome}");
+    }
+}
+
+/// A recording that all tests may copy.
+fn recording() -> &'static Path {
+    static RECORDING: OnceLock<PathBuf> = OnceLock::new();
+    RECORDING.get_or_init(|| recording::of_triad("bad_input", "0.5"))
+}
+
+/// A copy of the recording to spoil.
+fn copy(to: &Path) -> PathBuf {
+    let dataset = to.join("spoilt.numamma");
+    fs::create_dir(&dataset).unwrap();
+    for entry in fs::read_dir(recording()).unwrap().flatten() {
+        fs::copy(entry.path(), dataset.join(entry.file_name())).unwrap();
+    }
+    dataset
+}
+
+#[test]
+fn no_command() {
+    let _turn = turns::together();
+    let outcome = Run::numamma().arg("record").run().exits(OWN_FAILURE);
+    assert!(outcome.err().contains("record") && outcome.stdout.is_empty(), "{outcome}");
+    let outcome = Run::numamma().run().exits(OWN_FAILURE);
+    fails_clearly(&outcome, &["--help"]);
+}
+
+#[test]
+fn unknown_command() {
+    let _turn = turns::together();
+    let outcome = Run::numamma().arg("recrod").run().exits(OWN_FAILURE);
+    assert!(outcome.err().contains("recrod"), "{outcome}");
+    let outcome = Run::numamma().args(["report", "--no-such-option", "x"]).run().exits(OWN_FAILURE);
+    assert!(outcome.err().contains("--no-such-option"), "{outcome}");
+}
+
+#[test]
+fn bad_values_of_options() {
+    let _turn = turns::together();
+    let place = place();
+    let dataset = place.path().join("x.numamma");
+    for bad in [["--rate", "0"], ["--rate", "fast"], ["--sampler", "magic"], ["--overhead", "-1"], ["--only", "both"]] {
+        let outcome =
+            Run::numamma().args(["record", "-o"]).arg(&dataset).args(bad).args(["--", "true"]).run().exits(OWN_FAILURE);
+        assert!(outcome.err().contains(bad[0]), "{bad:?}: {outcome}");
+        assert!(!dataset.exists(), "{bad:?}");
+    }
+    for bad in [["--by", "colour"], ["--sort", "name"], ["--format", "xml"], ["--top", "many"], ["--access", "exec"]] {
+        let outcome = Run::report(recording()).args(bad).run().exits(OWN_FAILURE);
+        assert!(outcome.err().contains(bad[0]) && outcome.stdout.is_empty(), "{bad:?}: {outcome}");
+    }
+    let outcome = Run::report(recording()).args(["--object", "no-such-object"]).run().exits(OWN_FAILURE);
+    fails_clearly(&outcome, &["no-such-object"]);
+}
+
+/// A sampler that this machine does not have.
+#[test]
+fn a_sampler_that_is_not_there() {
+    let _turn = turns::together();
+    if Path::new("/sys/bus/event_source/devices/arm_spe_0").exists() {
+        return skip::skipped("a_sampler_that_is_not_there", "this machine has Arm SPE");
+    }
+    let place = place();
+    let dataset = place.path().join("x.numamma");
+    let outcome =
+        Run::numamma().args(["record", "--sampler", "spe", "-o"]).arg(dataset).args(["--", "echo", "ran"]).run();
+    assert!(outcome.shell_status() == OWN_FAILURE && outcome.stdout.is_empty(), "{outcome}");
+    fails_clearly(&outcome, &["spe"]);
+}
+
+#[test]
+fn unreadable_folders() {
+    let _turn = turns::together();
+    let place = place();
+    let report = |path: &Path| Run::report(path).run().exits(OWN_FAILURE);
+    let nowhere = place.path().join("nowhere.numamma");
+    fails_clearly(&report(&nowhere), &["nowhere.numamma"]);
+    let empty = place.path().join("empty.numamma");
+    fs::create_dir(&empty).unwrap();
+    fails_clearly(&report(&empty), &["empty.numamma"]);
+    let file = place.path().join("file.numamma");
+    fs::write(&file, "text").unwrap();
+    fails_clearly(&report(&file), &["file.numamma"]);
+    fails_clearly(&report(Path::new("/proc/self")), &["/proc/self"]);
+
+    if skip::is_root() {
+        return; // no folder is unreadable to root; `unprivileged` has the rest
+    }
+    let closed = place.path().join("closed.numamma");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    fails_clearly(&report(&closed), &["closed.numamma"]);
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_made() {
+    let _turn = turns::together();
+    for path in ["/proc/self/x.numamma", "/no/such/folder/x.numamma"] {
+        let outcome = Run::record(Path::new(path)).args(["echo", "ran"]).run().exits(OWN_FAILURE);
+        fails_clearly(&outcome, &[path]);
+        assert!(outcome.stdout.is_empty(), "the program must not run for nothing: {outcome}");
+    }
+}
+
+/// The disk fills up while recording: the program goes on, and the recorder says so at the end.
+#[test]
+fn a_full_disk() {
+    let _turn = turns::alone();
+    let place = place();
+    let disk = place.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    // A file system of 64 KiB in a mount namespace of its own, which vanishes with its last process.
+    let script = "mount -t tmpfs -o size=64k none \"$1\" && shift && exec \"$@\"";
+    let unshare = |command: &[&str]| {
+        let options: &[&str] = if skip::is_root() { &["-m"] } else { &["-Urm"] };
+        Run::new("unshare").args(options).args(["sh", "-c", script, "sh"]).arg(&disk).args(command)
+    };
+    if !skip::installed("unshare") || unshare(&["true"]).run().shell_status() != 0 {
+        return skip::skipped("a_full_disk", "no file system may be mounted here");
+    }
+    let triad = build::workload("triad").expect("the triad");
+    let dataset = disk.join("run.numamma");
+    let numamma = build::numamma().to_str().unwrap();
+    // 20 kHz: enough samples to fill it for sure.
+    let command = [numamma, "record", "-o", dataset.to_str().unwrap(), "--rate", "20000", "--"];
+    let outcome = unshare(&command).arg(triad).arg("1").env("OMP_NUM_THREADS", "2").run();
+    assert_eq!(outcome.out(), "triad ok\n", "the program goes on: {outcome}");
+    assert!(outcome.shell_status() == OWN_FAILURE, "{outcome}");
+    fails_clearly(&outcome, &["run.numamma", "No space left"]);
+}
+
+/// Every file of a dataset, cut at several places: a report of the rest or a clear line, never a panic, never a hang.
+#[test]
+fn a_dataset_cut_short() {
+    let _turn = turns::together();
+    for entry in fs::read_dir(recording()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let length = entry.metadata().unwrap().len();
+        for keep in [0, 1, length / 2, length.saturating_sub(9), length.saturating_sub(1)] {
+            let place = place();
+            let dataset = copy(place.path());
+            fs::File::options().write(true).open(dataset.join(&name)).unwrap().set_len(keep).unwrap();
+            check_spoilt(&dataset, &format!("{name} cut to {keep} of {length} bytes"));
+        }
+        let place = place();
+        let dataset = copy(place.path());
+        fs::remove_file(dataset.join(&name)).unwrap();
+        check_spoilt(&dataset, &format!("{name} removed"));
+    }
+}
+
+/// The same with bytes overwritten in the middle: what a bad disk or a careless copy does.
+#[test]
+fn a_dataset_with_garbage_in_it() {
+    let _turn = turns::together();
+    for entry in fs::read_dir(recording()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        for at in [1, 2, 3] {
+            let place = place();
+            let dataset = copy(place.path());
+            let mut bytes = fs::read(dataset.join(&name)).unwrap();
+            let middle = bytes.len() * at / 4;
+            let end = (middle + 64).min(bytes.len());
+            bytes[middle..end].iter_mut().for_each(|b| *b = !*b);
+            fs::write(dataset.join(&name), bytes).unwrap();
+            check_spoilt(&dataset, &format!("{name} with garbage at {at}/4"));
+        }
+    }
+}
+
+fn check_spoilt(dataset: &Path, what: &str) {
+    let outcome = Run::report(dataset).args(["--format", "json"]).limit(30).run();
+    assert!(!outcome.err().contains("panicked"), "{what}: {outcome}");
+    if outcome.shell_status() == 0 {
+        let parsed: Result<Report, _> = serde_json::from_slice(&outcome.stdout);
+        assert!(parsed.is_ok(), "{what}: a report that is none: {outcome}");
+    } else {
+        assert!(outcome.shell_status() == OWN_FAILURE, "{what}: {outcome}");
+        fails_clearly(&outcome, &["spoilt.numamma"]);
+    }
+}
+
+#[test]
+fn a_dataset_of_a_newer_version() {
+    let _turn = turns::together();
+    let place = place();
+    let dataset = copy(place.path());
+    let meta = dataset.join("meta.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&meta).unwrap()).unwrap();
+    let format = json["format"].as_u64().expect("meta.json has a number `format`");
+    json["format"] = (format + 1).into();
+    fs::write(&meta, json.to_string()).unwrap();
+    let outcome = Run::report(&dataset).run().exits(OWN_FAILURE);
+    fails_clearly(&outcome, &["spoilt.numamma", &(format + 1).to_string(), "newer"]);
+}
+
+/// As on a machine with kernel.perf_event_paranoid = 3, or in a container that forbids the call.
+#[test]
+fn performance_events_are_refused() {
+    let _turn = turns::together();
+    let place = place();
+    let dataset = place.path().join("x.numamma");
+    let outcome = Run::new(build::helper("deny_perf"))
+        .arg(build::numamma())
+        .args(["record", "-o"])
+        .arg(&dataset)
+        .args(["--", "echo", "ran"])
+        .run()
+        .exits(OWN_FAILURE);
+    let err = outcome.err();
+    assert!(outcome.stdout.is_empty(), "the program must not run for nothing: {outcome}");
+    assert!(err.contains("kernel.perf_event_paranoid") && err.contains("sysctl"), "what to do is not said: {outcome}");
+    assert!(!dataset.exists(), "a dataset of a program that never ran");
+    let doctor = Run::new(build::helper("deny_perf")).arg(build::numamma()).arg("doctor").run();
+    assert!(doctor.out().contains("perf_event_paranoid"), "doctor does not name it: {doctor}");
+}
+
+/// `kill -9` of the recorder: the program goes on, and what was recorded until then can be read.
+#[test]
+fn the_recorder_is_killed() {
+    let _turn = turns::alone();
+    let place = place();
+    let dataset = place.path().join("run.numamma");
+    let triad = build::workload("triad").expect("the triad");
+    let running = Run::record(&dataset).arg(triad).arg("2.5").env("OMP_NUM_THREADS", "2").start();
+    let recorder = running.pid();
+    let program = program_of(recorder, "triad");
+    std::thread::sleep(Duration::from_millis(1500));
+    let output = running.stdout_handle();
+    signal(recorder, libc::SIGKILL);
+    running.wait().exits(137);
+    assert!(alive(program), "the program died with the recorder");
+    until("the program to finish", Duration::from_secs(30), || !alive(program));
+    assert_eq!(String::from_utf8_lossy(&output.contents()), "triad ok\n");
+
+    let report = Report::of(&dataset);
+    assert!(report.samples.recorded >= 100, "{} samples before the end", report.samples.recorded);
+    assert!(report.run.exit.is_none(), "the end of the program was not seen: {:?}", report.run.exit);
+    assert!(report.objects.iter().any(|o| o.kind == "heap" && o.samples > 0), "{:?}", report.objects);
+}
+
+/// `kill -9` of the program: the recording is complete until then.
+#[test]
+fn the_program_is_killed() {
+    let _turn = turns::alone();
+    let place = place();
+    let dataset = place.path().join("run.numamma");
+    let triad = build::workload("triad").expect("the triad");
+    let running = Run::record(&dataset).arg(triad).arg("20").env("OMP_NUM_THREADS", "2").start();
+    let program = program_of(running.pid(), "triad");
+    std::thread::sleep(Duration::from_millis(700));
+    signal(program, libc::SIGKILL);
+    running.wait().exits(137);
+    complete_until_the_end(&dataset, 137);
+}
+
+/// Ctrl-C: the terminal sends SIGINT to the recorder and the program alike.
+#[test]
+fn control_c() {
+    let _turn = turns::alone();
+    let place = place();
+    let dataset = place.path().join("run.numamma");
+    let triad = build::workload("triad").expect("the triad");
+    let running = Run::record(&dataset).arg(triad).arg("20").env("OMP_NUM_THREADS", "2").start();
+    let program = program_of(running.pid(), "triad");
+    std::thread::sleep(Duration::from_millis(700));
+    signal(-running.pid(), libc::SIGINT);
+    running.wait().exits(130);
+    assert!(!alive(program), "the program goes on");
+    complete_until_the_end(&dataset, 130);
+}
+
+/// SIGTERM to the recorder alone, as a batch system sends it.
+#[test]
+fn the_recorder_is_told_to_end() {
+    let _turn = turns::alone();
+    let place = place();
+    let dataset = place.path().join("run.numamma");
+    let triad = build::workload("triad").expect("the triad");
+    let running = Run::record(&dataset).arg(triad).arg("20").env("OMP_NUM_THREADS", "2").start();
+    let program = program_of(running.pid(), "triad");
+    std::thread::sleep(Duration::from_millis(700));
+    signal(running.pid(), libc::SIGTERM);
+    running.wait().exits(143);
+    assert!(!alive(program), "the program goes on");
+    complete_until_the_end(&dataset, 143);
+}
+
+fn complete_until_the_end(dataset: &Path, exit: i32) {
+    let report = Report::of(dataset);
+    assert!(report.samples.recorded >= 100, "{} samples", report.samples.recorded);
+    assert_eq!(report.run.exit, Some(exit));
+    assert!(report.run.wall_s > 0.4 && report.run.wall_s < 10.0, "run.wall_s is {}", report.run.wall_s);
+    assert!(report.attributed_share() > 0.9, "attributed share {}", report.attributed_share());
+}
+
+/// The process that runs `name` below the recorder.
+fn program_of(recorder: i32, name: &str) -> i32 {
+    let mut found = None;
+    until(&format!("{name} to run"), Duration::from_secs(20), || {
+        let is = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+        found = children(recorder).into_iter().find(is);
+        found.is_some()
+    });
+    found.expect("until has seen it")
+}

@@ -1,0 +1,24 @@
+//! End-to-end tests with the real binary on real programs, and what they share.
+//!
+//! - [`build`]: where `numamma` and the workloads are, built when they are missing;
+//! - [`run`]: a command with a time limit, its output and its end;
+//! - [`turns`]: one measurement at a time on a machine of two cores;
+//! - [`report`]: the stable core of the JSON report, read without the project's own types, so that a renamed field is seen;
+//! - [`truth`] and [`verdict`]: what a recording of a workload must show, and whether it does;
+//! - [`recording`]: one that a whole test program looks at;
+//! - [`programs`]: programs that nobody here wrote.
+//!
+//! Environment: `NUMAMMA_BIN` (the binary to test), `NUMAMMA_REQUIRE_PROGRAMS=1` (a missing program fails its test),
+//! `NUMAMMA_TEST_SECONDS` (length of a workload's run, a factor), `NUMAMMA_TEST_SORT_MB` (what `sort` sorts).
+
+pub mod build;
+pub mod programs;
+pub mod recording;
+pub mod report;
+pub mod run;
+pub mod skip;
+pub mod truth;
+pub mod turns;
+pub mod verdict;
+
+pub use run::{Outcome, Run};

@@ -1,0 +1,195 @@
+//! The stable core of the JSON report, as a script that relies on it would read it.
+//!
+//! Deliberately not the project's own types: a field that is renamed there must fail here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::Run;
+
+/// The report.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Report {
+    pub version: u32,
+    pub run: RunInfo,
+    pub sampler: Sampler,
+    pub samples: Samples,
+    pub losses: Vec<Loss>,
+    pub objects: Vec<Object>,
+    #[serde(default)]
+    pub processes: Vec<Process>,
+}
+
+/// The recorded run.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct RunInfo {
+    pub command: Vec<String>,
+    pub wall_s: f64,
+    pub threads: usize,
+    pub exit: Option<i32>,
+}
+
+/// How it was sampled.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Sampler {
+    pub kind: String,
+    pub rate_hz: f64,
+}
+
+/// What became of the samples.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Samples {
+    pub recorded: u64,
+    pub attributed: u64,
+    pub unattributed: BTreeMap<String, u64>,
+    /// Those that are no data access at all; part of `unattributed`.
+    #[serde(default)]
+    pub without_access: u64,
+}
+
+/// One kind of loss.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Loss {
+    pub kind: String,
+    pub count: u64,
+    pub remedy: String,
+}
+
+/// One process.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Process {
+    pub command: String,
+    pub tracked: bool,
+}
+
+/// One object.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Object {
+    pub id: u64,
+    pub name: String,
+    pub kind: String,
+    #[serde(default)]
+    pub module: Option<String>,
+    pub site: Option<Site>,
+    pub instances: u64,
+    pub bytes: u64,
+    pub pages: u64,
+    pub samples: u64,
+    pub cost: Cost,
+    pub accesses: Accesses,
+    pub threads: Vec<ThreadShare>,
+    pub first_touch: Vec<FirstTouch>,
+    pub pattern: Pattern,
+    #[serde(default)]
+    pub page_bytes: Option<u64>,
+    #[serde(default)]
+    pub page_table: Option<Vec<Page>>,
+}
+
+/// Where it was allocated.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Site {
+    pub function: String,
+    pub file: String,
+    pub line: u32,
+    pub stack: Vec<String>,
+}
+
+/// Time.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Cost {
+    pub seconds: f64,
+    pub share: f64,
+    pub error: Option<f64>,
+}
+
+/// Counts.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Accesses {
+    pub reads: f64,
+    pub writes: f64,
+    pub share: f64,
+}
+
+/// One thread's part.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct ThreadShare {
+    pub thread: usize,
+    pub cost_share: f64,
+    pub access_share: f64,
+}
+
+/// Pages that one thread touched first at one line.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct FirstTouch {
+    pub thread: usize,
+    pub file: String,
+    pub line: u32,
+    pub pages: u64,
+}
+
+/// How threads share it.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Pattern {
+    pub kind: String,
+    pub block_bytes: u64,
+    pub period_bytes: u64,
+}
+
+/// One page of an object that was asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Page {
+    pub page: u64,
+    pub node: Option<i32>,
+    pub owner: Option<usize>,
+    pub samples: u64,
+    pub by_thread: BTreeMap<String, f64>,
+    pub first_touch_thread: Option<usize>,
+}
+
+impl Report {
+    /// The report of a recording.
+    #[track_caller]
+    pub fn of(dataset: &Path) -> Report {
+        let run = Run::report(dataset).args(["--format", "json"]).run().success();
+        serde_json::from_slice(&run.stdout).unwrap_or_else(|e| panic!("the JSON report: {e}\n{run}"))
+    }
+
+    /// The object of that name with its table of pages.
+    #[track_caller]
+    pub fn object_of(dataset: &Path, name: &str) -> Object {
+        let run = Run::report(dataset).args(["--object", name, "--format", "json"]).run().success();
+        let report: Report =
+            serde_json::from_slice(&run.stdout).unwrap_or_else(|e| panic!("the JSON report: {e}\n{run}"));
+        let found = report.objects.into_iter().find(|o| o.page_table.is_some() && o.name == name);
+        found.unwrap_or_else(|| panic!("no object {name:?} with a page_table: {run}"))
+    }
+
+    /// Share of the samples at data accesses whose object is known.
+    pub fn attributed_share(&self) -> f64 {
+        let accesses = self.samples.recorded.saturating_sub(self.samples.without_access);
+        if accesses == 0 { 0.0 } else { self.samples.attributed as f64 / accesses as f64 }
+    }
+}
+
+/// The text report, for messages.
+pub fn text(dataset: &Path) -> String {
+    let run = Run::report(dataset).run();
+    format!("{}{}", run.out(), run.err())
+}

@@ -1,0 +1,133 @@
+//! Nothing needs root: the same recording as somebody else, at the kernel's default of perf_event_paranoid = 2.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use numamma_tests::report::{self, Report};
+use numamma_tests::truth::Truth;
+use numamma_tests::verdict::Verdict;
+use numamma_tests::{Run, build, skip, turns};
+
+const NOBODY: u32 = 65534;
+
+/// A folder that belongs to nobody, with copies of what nobody shall run: the project's own folder may be closed to others.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::Builder::new().prefix("numamma-nobody-").tempdir_in("/tmp").expect("a folder in /tmp");
+        std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("root may give it away");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Place { dir }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn copy(&self, file: &Path) -> PathBuf {
+        let to = self.path().join(file.file_name().expect("a file"));
+        fs::copy(file, &to).unwrap();
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+        to
+    }
+}
+
+fn as_nobody() -> Run {
+    Run::new("setpriv").args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+    ])
+}
+
+/// Whether this test can tell anything here.
+fn applies(test: &str) -> bool {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let paranoid: i32 = paranoid.trim().parse().unwrap_or(2);
+    if !skip::is_root() {
+        skip::skipped(test, "not root: every other test runs unprivileged already");
+    } else if !skip::installed("setpriv") {
+        skip::missing(test, "setpriv");
+    } else if paranoid > 2 {
+        skip::skipped(test, &format!("kernel.perf_event_paranoid is {paranoid}"));
+    } else {
+        return true;
+    }
+    false
+}
+
+#[test]
+fn triad_as_nobody() {
+    if !applies("triad_as_nobody") {
+        return;
+    }
+    let place = Place::new();
+    let numamma = place.copy(build::numamma());
+    let triad = place.copy(&build::workload("triad").expect("the triad"));
+    let dataset = place.path().join("triad.numamma");
+    let truth = Truth::of("triad");
+
+    let turn = turns::alone();
+    let outcome = as_nobody()
+        .arg(&numamma)
+        .args(["record", "-o"])
+        .arg(&dataset)
+        .args(["--rate", "1000", "--"])
+        .arg(triad)
+        .arg(truth.seconds.to_string())
+        .env("OMP_NUM_THREADS", "2")
+        .env("OMP_WAIT_POLICY", "passive")
+        .env("HOME", place.path())
+        .env("TMPDIR", place.path())
+        .dir(place.path())
+        .run()
+        .success();
+    drop(turn);
+    assert_eq!(outcome.out(), truth.stdout, "{outcome}");
+    // What nobody wrote, nobody can read.
+    as_nobody().arg(&numamma).arg("report").arg(&dataset).run().success();
+    let verdict = Verdict::of(&truth, &Report::of(&dataset), &dataset);
+    assert!(
+        verdict.failures().is_empty(),
+        "as nobody\n  - {}\n{}",
+        verdict.failures().join("\n  - "),
+        report::text(&dataset)
+    );
+}
+
+#[test]
+fn a_folder_that_is_closed_to_us() {
+    if !applies("a_folder_that_is_closed_to_us") {
+        return;
+    }
+    let _turn = turns::together();
+    let place = Place::new();
+    let numamma = place.copy(build::numamma());
+    let closed = place.path().join("closed.numamma");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let outcome = as_nobody().arg(&numamma).arg("report").arg(&closed).run().exits(125);
+    assert!(outcome.err().contains("closed.numamma") && outcome.err().trim().lines().count() == 1, "{outcome}");
+    let inside = closed.join("x.numamma");
+    let outcome =
+        as_nobody().arg(&numamma).args(["record", "-o"]).arg(inside).args(["--", "echo", "ran"]).run().exits(125);
+    assert!(outcome.stdout.is_empty(), "the program must not run for nothing: {outcome}");
+}
+
+#[test]
+fn doctor_as_nobody() {
+    if !applies("doctor_as_nobody") {
+        return;
+    }
+    let _turn = turns::together();
+    let place = Place::new();
+    let numamma = place.copy(build::numamma());
+    let outcome = as_nobody().arg(&numamma).arg("doctor").run().success();
+    assert!(outcome.out().contains("clock"), "the sampler that would be used is not named: {outcome}");
+}

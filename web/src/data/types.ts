@@ -1,0 +1,200 @@
+// The JSON report as crates/findings defines it, and the columns into which it is decoded.
+// Fields are only ever added to the report, so decode.ts fills in what an older or newer one lacks.
+
+export interface Run {
+  command: string[];
+  wall_s: number;
+  threads: number;
+  exit: number | null;
+  nodes: number;
+  cpus: number;
+  host: string;
+  started_unix_s: number;
+  page_bytes: number;
+}
+
+export interface Sampler {
+  kind: string;
+  rate_hz: number;
+  period: number;
+  overhead_estimate: number;
+}
+
+export interface Samples {
+  recorded: number;
+  attributed: number;
+  unattributed: Record<string, number>;
+  without_access: number;
+}
+
+export interface Loss {
+  kind: string;
+  count: number;
+  remedy: string;
+}
+
+export interface CallSite {
+  function: string;
+  file: string;
+  line: number;
+  stack: string[];
+}
+
+export interface Cost {
+  seconds: number;
+  share: number;
+  error: number | null;
+}
+
+export interface Accesses {
+  reads: number;
+  writes: number;
+  share: number;
+  error: number | null;
+}
+
+export interface Remote {
+  reads: number;
+  writes: number;
+  share: number;
+}
+
+export interface ThreadShare {
+  thread: number;
+  cost_share: number;
+  access_share: number;
+  error: number | null;
+}
+
+export interface FirstTouch {
+  thread: number;
+  function: string;
+  file: string;
+  line: number;
+  pages: number;
+}
+
+export interface Pattern {
+  kind: string;
+  block_bytes: number;
+  period_bytes: number;
+  confidence: number;
+}
+
+export interface DataObject {
+  id: number;
+  name: string;
+  kind: string;
+  module: string | null;
+  site: CallSite | null;
+  instances: number;
+  bytes: number;
+  pages: number;
+  samples: number;
+  cost: Cost;
+  accesses: Accesses;
+  remote: Remote;
+  threads: ThreadShare[];
+  first_touch: FirstTouch[];
+  pattern: Pattern;
+  nodes: Record<string, number>;
+}
+
+export interface Thread {
+  thread: number;
+  tid: number;
+  pid: number;
+  name: string;
+  start_s: number;
+  end_s: number | null;
+  samples: number;
+  cost_s: number;
+  reads: number;
+  writes: number;
+  cpus: Record<string, number>;
+}
+
+export interface Line {
+  function: string;
+  file: string;
+  line: number;
+  module: string;
+  cost: Cost;
+  accesses: Accesses;
+  objects: number[];
+}
+
+export interface Site {
+  kind: string;
+  site: CallSite;
+  count: number;
+  bytes: number;
+  freed: number;
+  peak_bytes: number;
+  object: number | null;
+}
+
+export interface Process {
+  pid: number;
+  parent: number;
+  command: string;
+  tracked: boolean;
+  samples: number;
+}
+
+export interface Findings {
+  version: number;
+  run: Run;
+  sampler: Sampler;
+  samples: Samples;
+  losses: Loss[];
+  objects: DataObject[];
+  threads: Thread[];
+  lines: Line[];
+  sites: Site[];
+  processes: Process[];
+}
+
+/** What a page number counts; see {@link ObjectDetail.basis}. */
+export type PageBasis = "offset" | "address";
+
+/** Accesses per page and thread: the entries of page `i` are `start[i] .. start[i + 1]`. */
+export interface PageAccesses {
+  /** Page numbers, ascending. */
+  page: Float64Array;
+  start: Uint32Array;
+  thread: Int32Array;
+  value: Float32Array;
+}
+
+/** The pages of an object; -1 stands for an unknown node or thread. */
+export interface Pages extends PageAccesses {
+  node: Int32Array;
+  owner: Int32Array;
+  first: Int32Array;
+  samples: Float64Array;
+}
+
+/** Samples of an object, by time. */
+export interface Points {
+  t: Float64Array;
+  offset: Float64Array;
+  thread: Int32Array;
+  write: Uint8Array;
+}
+
+export interface ObjectDetail {
+  pageBytes: number;
+  basis: PageBasis;
+  spanBytes: number;
+  /** How many samples `points` was drawn from. */
+  pointsOf: number;
+  pages: Pages;
+  points: Points;
+}
+
+/** Everything the views show. */
+export interface Report {
+  findings: Findings;
+  details: Map<number, ObjectDetail>;
+}

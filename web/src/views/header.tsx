@@ -1,0 +1,139 @@
+// What was run, how it was sampled, and what is missing: coverage and losses are never further away than the first line.
+
+import type { Findings } from "../data/types.ts";
+import { bytes, count, percent, plural, seconds } from "../model/units.ts";
+
+const SAMPLERS: Record<string, string> = {
+  clock: "Clock sampler: registers at a fixed interval of thread time, no PMU. One access is worth one sample; cost is time.",
+  pebs: "Intel PEBS: accesses sampled by the processor.",
+  ibs: "AMD IBS: instructions sampled by the processor.",
+  spe: "Arm SPE: instructions sampled by the processor.",
+  exact: "Every access was recorded.",
+  import: "Imported from another tool.",
+};
+
+function Fact(p: { name: string; value: string; title?: string }) {
+  return (
+    <div class="fact" title={p.title}>
+      <dt>{p.name}</dt>
+      <dd>{p.value}</dd>
+    </div>
+  );
+}
+
+/** `src/triad 4 100`: the program by its last part, so that the arguments stay in sight. */
+function shortCommand(command: string[]): string {
+  const [program = "", ...rest] = command;
+  return [program.slice(program.lastIndexOf("/") + 1), ...rest].join(" ");
+}
+
+export function Header(p: { findings: Findings }) {
+  const { run, sampler, losses } = p.findings;
+  const started = run.started_unix_s > 0 ? new Date(run.started_unix_s * 1000) : null;
+  const exit = run.exit === null ? "still running" : run.exit === 0 ? "0" : `${run.exit}`;
+  return (
+    <header>
+      <div class="header-row">
+        <span class="brand">NumaMMA</span>
+        <h1 title={run.command.join(" ")}>{shortCommand(run.command)}</h1>
+        <dl class="facts">
+          <Fact name="Wall time" value={seconds(run.wall_s)} title={started ? `Started ${started.toLocaleString()}` : undefined} />
+          <Fact name="Threads" value={count(run.threads)} />
+          <Fact
+            name="Machine"
+            value={`${plural(run.nodes, "node")}, ${plural(run.cpus, "CPU")}`}
+            title={`${run.host || "unknown host"}; pages of ${bytes(run.page_bytes)}`}
+          />
+          <Fact
+            name="Sampler"
+            value={`${sampler.kind}${sampler.rate_hz > 0 ? `, ${count(sampler.rate_hz)}\u00a0Hz` : ""}`}
+            title={SAMPLERS[sampler.kind]}
+          />
+          <Fact name="Overhead" value={`≈\u00a0${percent(sampler.overhead_estimate)}`} title="Share of the run that the sampling itself cost, estimated" />
+          {run.exit !== 0 && <Fact name="Exit" value={exit} title={run.exit === null ? "The recording ended before the program" : undefined} />}
+        </dl>
+        <Coverage findings={p.findings} />
+      </div>
+      {losses.length > 0 && (
+        <ul class="losses" aria-label="Losses">
+          {losses.map((l) => (
+            <li key={l.kind}>
+              <b>
+                {count(l.count)} {l.kind.replaceAll("_", " ")}
+              </b>
+              <span>{l.remedy}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </header>
+  );
+}
+
+function Coverage(p: { findings: Findings }) {
+  const { samples, losses } = p.findings;
+  const accesses = Math.max(0, samples.recorded - samples.without_access);
+  const share = accesses > 0 ? samples.attributed / accesses : 0;
+  // `no_memory_access` holds the samples without access as well; those have a row of their own.
+  const reasons = Object.entries(samples.unattributed)
+    .map(([reason, n]): [string, number] => [reason, reason === "no_memory_access" ? n - samples.without_access : n])
+    .filter(([, n]) => n > 0)
+    .sort((a, b) => b[1] - a[1]);
+  return (
+    <details class="coverage">
+      <summary>
+        <span class="coverage-bar" aria-hidden="true">
+          <span style={{ width: `${100 * share}%` }} />
+        </span>
+        <span>
+          {accesses > 0 ? (
+            <>
+              <b>{percent(share)}</b> attributed
+            </>
+          ) : (
+            "no data access sampled"
+          )}
+        </span>
+        <span class={losses.length ? "warn" : "muted"}>{losses.length === 0 ? "no loss" : losses.length === 1 ? "1 loss" : `${losses.length} losses`}</span>
+      </summary>
+      <div class="popover">
+        <table>
+          <tbody>
+            <tr>
+              <td>Samples recorded</td>
+              <td class="number">{count(samples.recorded)}</td>
+              <td />
+            </tr>
+            <tr>
+              <td>At instructions without data access</td>
+              <td class="number">{count(samples.without_access)}</td>
+              <td class="number muted">{percent(samples.recorded ? samples.without_access / samples.recorded : 0)}</td>
+            </tr>
+            <tr>
+              <td>Data accesses attributed to an object</td>
+              <td class="number">{count(samples.attributed)}</td>
+              <td class="number muted">{percent(share)}</td>
+            </tr>
+          </tbody>
+        </table>
+        <h3>Not attributed, by reason</h3>
+        {reasons.length === 0 ? (
+          <p class="muted">Every sample has an object.</p>
+        ) : (
+          <table>
+            <tbody>
+              {reasons.map(([reason, n]) => (
+                <tr key={reason}>
+                  <td>{reason.replaceAll("_", " ")}</td>
+                  <td class="number">{count(n)}</td>
+                  <td class="number muted">{percent(accesses ? n / accesses : 0)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+        <p class="muted">{losses.length === 0 ? "Nothing was lost while recording." : "Losses are listed below the title."}</p>
+      </div>
+    </details>
+  );
+}
