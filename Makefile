@@ -2,8 +2,10 @@
 
 export PATH := $(HOME)/.cargo/bin:$(CURDIR)/target/tools/node_modules/.bin:$(PATH)
 export CARGO_TERM_COLOR ?= auto
+export CARGO_TARGET_DIR := $(CURDIR)/target
 
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
+# `--workspace --bin`, not `--package`: a package alone turns on fewer features of shared crates, which would build them twice.
 # The dev profile optimises too, but not across crates: the first result comes sooner, and `make test` builds the same files.
 NUMAMMA := target/debug/numamma
 DEMO := target/demo
@@ -21,7 +23,7 @@ setup: ## install the tools that building and testing need
 build: ## build the release binary, target/release/numamma
 	@scripts/setup --for build
 	@$(MAKE) --no-print-directory web
-	cargo build $(LOCKED) --release --package numamma
+	cargo build $(LOCKED) --release --workspace --bin numamma
 
 web: ## build the pages that the binary carries
 	@scripts/setup --for web
@@ -30,12 +32,13 @@ web: ## build the pages that the binary carries
 demo: ## set up, build, record a small OpenMP program, print its report
 	@scripts/setup --for demo
 	@$(MAKE) --no-print-directory web
-	cargo build $(LOCKED) --package numamma
+	cargo build $(LOCKED) --workspace --bin numamma
 	@$(MAKE) --no-print-directory -C workloads build/triad
 	@mkdir -p $(DEMO)
 	$(NUMAMMA) record --force -o $(DEMO)/triad.numamma -- workloads/build/triad
 	$(NUMAMMA) report $(DEMO)/triad.numamma
-	$(NUMAMMA) html $(DEMO)/triad.numamma --force -o $(DEMO)/triad.html
+	@rm -f $(DEMO)/triad.html
+	$(NUMAMMA) html $(DEMO)/triad.numamma -o $(DEMO)/triad.html
 	@printf '\nThe same report as a page, for any browser: %s\n' '$(CURDIR)/$(DEMO)/triad.html'
 
 test: ## set up, build, lint and run all tests

@@ -129,7 +129,9 @@ fn environment_is_the_same_but_for_the_library() {
     let recorded = split(environment(place.record().arg("env")));
     // Names only in messages: values are nobody's business.
     let names = |these: Vec<&Vec<u8>>| {
-        let name = |entry: &Vec<u8>| String::from_utf8_lossy(entry.split(|b| *b == b'=').next().unwrap_or_default()).into_owned();
+        let name = |entry: &Vec<u8>| {
+            String::from_utf8_lossy(entry.split(|b| *b == b'=').next().unwrap_or_default()).into_owned()
+        };
         these.into_iter().map(name).collect::<Vec<_>>()
     };
     let lost = names(native.difference(&recorded).collect());

@@ -20,6 +20,8 @@ pub struct Report {
     pub losses: Vec<Loss>,
     pub objects: Vec<Object>,
     #[serde(default)]
+    pub sites: Vec<SiteCount>,
+    #[serde(default)]
     pub processes: Vec<Process>,
 }
 
@@ -60,6 +62,15 @@ pub struct Loss {
     pub kind: String,
     pub count: u64,
     pub remedy: String,
+}
+
+/// One call site, sampled or not.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct SiteCount {
+    pub site: Site,
+    pub count: u64,
+    pub freed: u64,
 }
 
 /// One process.

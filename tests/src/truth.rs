@@ -40,6 +40,15 @@ pub struct Truth {
     /// Most cost of what is not listed: stacks, and what the run-time libraries keep for themselves.
     #[serde(default = "others")]
     pub others: f64,
+    /// Objects of the program that a few samples may be charged to, by a part of their names.
+    #[serde(default)]
+    pub may_appear: Vec<String>,
+    /// Losses that are no defect of this recording.
+    #[serde(default)]
+    pub losses: Vec<String>,
+    /// Call sites whose allocations are counted, sampled or not.
+    #[serde(default)]
+    pub site: Vec<Site>,
     /// Variables that no sample may be charged to.
     #[serde(default)]
     pub never: Vec<String>,
@@ -67,6 +76,8 @@ pub struct Object {
     pub instances: Option<u64>,
     /// Share of the run's cost.
     pub cost: Option<f64>,
+    /// How far it may be off, if not by the workload's `tolerance`.
+    pub within: Option<f64>,
     /// Least share of the run's cost, where the rest depends on the machine.
     pub cost_at_least: Option<f64>,
     /// Share of the run's accesses.
@@ -81,6 +92,18 @@ pub struct Object {
     pub first_touch: Option<FirstTouch>,
     /// What the report must call the way its threads share it.
     pub pattern: Option<Pattern>,
+}
+
+/// One call site.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// `FILE#MARK`, as in [`Object::site`].
+    pub at: String,
+    /// Allocations there.
+    pub count: u64,
+    /// Whether all of them are released.
+    pub freed: bool,
 }
 
 /// Who owns which page.
@@ -120,8 +143,8 @@ pub struct FirstTouch {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {
-    /// Kind of pattern.
-    pub kind: String,
+    /// Kinds of pattern of which it must be one.
+    pub kind: Vec<String>,
     /// Bytes of a block, if that is part of the truth.
     pub block_bytes: Option<u64>,
     /// Bytes of a period, if that is part of the truth.

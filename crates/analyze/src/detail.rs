@@ -38,7 +38,6 @@ impl GroupPage {
 
 /// The pages of each group, ascending.
 pub fn pages_by_group(
-    _tables: &Tables,
     groups: &Groups,
     counters: &Counters,
     touches: &Touches,
@@ -103,8 +102,8 @@ pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch
 pub fn fill(analysis: &Analysis<'_>, findings: &mut Findings, ids: &[usize], most: usize) -> Result<(), TraceError> {
     let (tables, groups) = (&analysis.tables, &analysis.groups);
     let nodes = PageNodes::new(&analysis.dataset.read()?, tables.page_bytes);
-    let order = order(groups, &analysis.counters);
-    let mut pages = pages_by_group(tables, groups, &analysis.counters, &analysis.touches, &nodes);
+    let mut pages = pages_by_group(groups, &analysis.counters, &analysis.touches, &nodes);
+    let order = order(groups, &analysis.counters, &pages);
     let wanted: HashMap<GroupId, usize> =
         ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();
     // Pages by address are numbered in their order; points need the numbers.

@@ -11,12 +11,16 @@ pub struct Owned {
     pub page: u64,
     pub owner: i32,
     pub exclusive: f64,
+    /// Samples in the page.
+    pub samples: u64,
 }
 
 /// Fewer sampled pages than this tell nothing.
 const FEWEST_PAGES: usize = 8;
 /// Share of accesses that makes a page its owner's alone.
 const EXCLUSIVE: f64 = 0.8;
+/// Samples that tell whether a stretch of pages is one thread's alone; a page with one sample always looks as if it were.
+const TELLING: u64 = 8;
 /// Share of pages that must agree for a pattern to be named.
 const AGREEMENT: f64 = 0.8;
 
@@ -34,29 +38,55 @@ pub fn find(pages: &[Owned], page_bytes: u64, threads: usize, bytes: Option<u64>
     if pages.len() < FEWEST_PAGES {
         return pattern("unknown", 0, 0, 0.0);
     }
-    let exclusive = pages.iter().filter(|p| p.exclusive >= EXCLUSIVE).count() as f64 / pages.len() as f64;
     let first = pages[0].owner;
     let one_owner = pages.iter().filter(|p| p.owner == first && p.exclusive >= EXCLUSIVE).count();
     if one_owner as f64 >= 0.95 * pages.len() as f64 {
         return pattern("private", 0, 0, one_owner as f64 / pages.len() as f64);
     }
-    if exclusive < AGREEMENT {
-        return pattern("shared", 0, 0, 1.0 - exclusive);
-    }
-    let Some(bytes) = bytes else { return pattern("mixed", 0, 0, exclusive) };
-    let runs = runs(pages);
-    let mut owners: Vec<i32> = runs.iter().map(|run| run.0).collect();
+    let mut owners: Vec<i32> = pages.iter().map(|page| page.owner).collect();
     owners.sort_unstable();
     owners.dedup();
-    if runs.len() <= owners.len() + owners.len() / 8 {
-        return pattern("block", block(&runs, bytes.div_ceil(page_bytes)), 0, exclusive);
-    }
-    match period(pages, &runs, owners.len()) {
-        Some((block, period, agreement)) if agreement >= AGREEMENT => {
-            pattern("block-cyclic", block, period, agreement)
+    let exclusive = pages.iter().filter(|p| p.exclusive >= EXCLUSIVE).count() as f64 / pages.len() as f64;
+    if let Some(bytes) = bytes.filter(|_| exclusive >= AGREEMENT) {
+        let runs = runs(pages);
+        if runs.len() <= owners.len() + owners.len() / 8 {
+            return pattern("block", block(&runs, bytes.div_ceil(page_bytes)), 0, exclusive);
         }
-        _ => pattern("mixed", 0, 0, exclusive),
+        if let Some((block, period, agreement)) = period(pages, &runs, owners.len())
+            && agreement >= AGREEMENT
+        {
+            return pattern("block-cyclic", block, period, agreement);
+        }
     }
+    let alone = alone(pages);
+    if alone < AGREEMENT { pattern("shared", 0, 0, 1.0 - alone) } else { pattern("mixed", 0, 0, alone) }
+}
+
+/// Share of stretches of neighbouring pages, each with enough samples to tell, that are one thread's alone.
+fn alone(pages: &[Owned]) -> f64 {
+    let (mut stretches, mut exclusive) = (0_u32, 0_u32);
+    let mut by_thread: Vec<(i32, f64)> = Vec::new();
+    let mut samples = 0;
+    for page in pages {
+        samples += page.samples;
+        let own = page.samples as f64 * page.exclusive;
+        let others = page.samples as f64 - own;
+        // Whose the rest is does not matter: it is not the owner's.
+        for (thread, n) in [(page.owner, own), (i32::MIN, others)] {
+            match by_thread.iter_mut().find(|(t, _)| *t == thread) {
+                Some((_, sum)) => *sum += n,
+                None => by_thread.push((thread, n)),
+            }
+        }
+        if samples >= TELLING {
+            let most = by_thread.iter().filter(|(t, _)| *t != i32::MIN).map(|(_, n)| *n).fold(0.0, f64::max);
+            stretches += 1;
+            exclusive += u32::from(most >= EXCLUSIVE * samples as f64);
+            samples = 0;
+            by_thread.clear();
+        }
+    }
+    crate::statistics::ratio(exclusive.into(), stretches.into())
 }
 
 /// Runs of one owner: owner, first page, last page. A single page of another owner inside a run is taken for a stray
@@ -111,7 +141,7 @@ mod tests {
     use super::*;
 
     fn pages(owner: impl Fn(u64) -> Option<i32>, count: u64) -> Vec<Owned> {
-        (0..count).filter_map(|page| Some(Owned { page, owner: owner(page)?, exclusive: 1.0 })).collect()
+        (0..count).filter_map(|page| Some(Owned { page, owner: owner(page)?, exclusive: 1.0, samples: 1 })).collect()
     }
 
     #[test]
@@ -131,8 +161,14 @@ mod tests {
     #[test]
     fn pages_used_by_all_are_shared() {
         let pages: Vec<Owned> =
-            (0..100).map(|page| Owned { page, owner: (page % 4) as i32, exclusive: 0.3 }).collect();
+            (0..100).map(|page| Owned { page, owner: (page % 4) as i32, exclusive: 0.3, samples: 9 }).collect();
         assert_eq!(find(&pages, 4096, 4, Some(100 * 4096)).kind, "shared");
+    }
+
+    #[test]
+    fn a_random_gather_is_shared_though_each_sampled_page_has_one_owner() {
+        let owner = |p: u64| Some((p.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as i32);
+        assert_eq!(find(&pages(owner, 3000), 4096, 2, Some(3000 * 4096)).kind, "shared");
     }
 
     #[test]

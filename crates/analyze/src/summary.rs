@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use numamma_findings::{
     Accesses, CallSite, Cost, Findings, Loss, Object, Process, Remote, Run, Sampler, Samples, Site, Thread,
-    ThreadShare, VERSION,
+    ThreadShare, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 
-use crate::counters::{Count, Counters, reason};
+use crate::counters::{Count, Counters};
 use crate::detail;
 use crate::first_touch::Touches;
 use crate::groups::{GroupId, Groups, frame_name, short_function};
@@ -112,9 +112,9 @@ pub fn findings(
     touches: &Touches,
     nodes: &PageNodes,
 ) -> Findings {
-    let order = order(groups, counters);
+    let pages = detail::pages_by_group(groups, counters, touches, nodes);
+    let order = order(groups, counters, &pages);
     let ids: HashMap<GroupId, usize> = order.iter().enumerate().map(|(id, &group)| (group, id)).collect();
-    let pages = detail::pages_by_group(tables, groups, counters, touches, nodes);
     let objects = order
         .iter()
         .enumerate()
@@ -135,11 +135,11 @@ pub fn findings(
 }
 
 /// Groups in the order of the report.
-pub fn order(groups: &Groups, counters: &Counters) -> Vec<GroupId> {
+pub fn order(groups: &Groups, counters: &Counters, pages: &[Vec<detail::GroupPage>]) -> Vec<GroupId> {
     let named = |&id: &GroupId| {
         // Sections of modules and files that were only touched first are no finding.
         let (group, count) = (&groups.groups[id as usize], &counters.groups[id as usize].all);
-        count.samples > 0 || count.accesses() > 0.0 || !group.is_filler()
+        count.samples > 0 || count.accesses() > 0.0 || !(group.is_filler() || pages[id as usize].is_empty())
     };
     let mut order: Vec<GroupId> = (0..groups.groups.len() as GroupId).filter(named).collect();
     order.sort_by(|&a, &b| {
@@ -181,7 +181,7 @@ fn object(
     }
     let owned: Vec<Owned> = pages
         .iter()
-        .filter_map(|page| Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive() }))
+        .filter_map(|page| Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive(), samples: page.samples }))
         .collect();
     Object {
         id,
@@ -256,10 +256,7 @@ fn samples(counters: &Counters) -> Samples {
         recorded: counters.recorded,
         attributed: counters.attributed,
         unattributed: counters.unattributed.iter().map(|(reason, &n)| ((*reason).to_owned(), n)).collect(),
-        without_access: [reason::NO_ACCESS, reason::SPIN_WAIT]
-            .iter()
-            .filter_map(|reason| counters.unattributed.get(reason))
-            .sum(),
+        without_access: WITHOUT_ACCESS.iter().filter_map(|reason| counters.unattributed.get(reason)).sum(),
     }
 }
 

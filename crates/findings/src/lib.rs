@@ -81,10 +81,13 @@ pub struct Samples {
     pub attributed: u64,
     /// The others, by reason; their sum and `attributed` make `recorded`.
     pub unattributed: BTreeMap<String, u64>,
-    /// Samples that stand at an instruction without memory operand and from which none can be reached: part of
-    /// `unattributed` (as `no_memory_access`), but no data access at all.
+    /// Samples that are no data access at all: part of `unattributed`, under the reasons [`WITHOUT_ACCESS`].
     pub without_access: u64,
 }
+
+/// Reasons of samples that stand for no data access: no instruction near the sample accesses memory, or the thread was
+/// waiting in a spin loop (`pause`) for another one.
+pub const WITHOUT_ACCESS: [&str; 2] = ["no_memory_access", "spin_wait"];
 
 /// One kind of loss.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

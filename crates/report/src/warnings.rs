@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use numamma_findings::{Findings, Object};
+use numamma_findings::{WITHOUT_ACCESS, Findings, Object};
 
 use crate::rows::{finite, objects::first_touch_shares};
 use crate::text::units;
@@ -130,7 +130,7 @@ fn untracked(findings: &Findings) -> Option<Warning> {
 
 fn attribution(findings: &Findings) -> Option<Warning> {
     let share = findings.samples.attributed as f64 / data_samples(findings).max(1) as f64;
-    let reasons = findings.samples.unattributed.iter().filter(|(name, _)| *name != "no_memory_access");
+    let reasons = findings.samples.unattributed.iter().filter(|(name, _)| !WITHOUT_ACCESS.contains(&name.as_str()));
     let (reason, _) = reasons.max_by_key(|(_, count)| **count)?;
     (data_samples(findings) > 0 && share < 0.9)
         .then(|| Warning::LittleAttributed { share, reason: reason.replace('_', " ") })

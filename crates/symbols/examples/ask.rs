@@ -1,5 +1,6 @@
-//! Asks a module about addresses: `ask FILE [ADDRESS...]`, or lists its variables; prints how long each step took.
+//! Asks a module about addresses: `ask FILE [ADDRESS...]`, or lists its variables; says how long each step took.
 
+use std::io::Write;
 use std::time::Instant;
 
 use numamma_symbols::Module;
@@ -7,40 +8,29 @@ use numamma_symbols::Module;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("usage: ask FILE [ADDRESS...]")?;
+    let addresses: Vec<String> = arguments.collect();
+    let mut out = std::io::stdout().lock();
     let started = Instant::now();
     let module = Module::open(&path)?;
-    eprintln!("open {:?}", started.elapsed());
-    let addresses: Vec<String> = arguments.collect();
+    writeln!(out, "open: {:?}", started.elapsed())?;
     for address in &addresses {
         let address = u64::from_str_radix(address.trim_start_matches("0x"), 16)?;
         let started = Instant::now();
-        println!("data     {:?}", module.data_at(address));
-        eprintln!("data_at {:?}", started.elapsed());
+        let found = module.data_at(address);
+        writeln!(out, "data_at {:?}: {found:?}", started.elapsed())?;
         let started = Instant::now();
-        println!("bounds   {:x?}", module.function_bounds(address));
-        eprintln!("function_bounds {:?}", started.elapsed());
+        let found = module.function_bounds(address);
+        writeln!(out, "function_bounds {:?}: {found:x?}", started.elapsed())?;
         let started = Instant::now();
-        for frame in module.frames_at(address) {
-            println!("frame    {frame:?}");
-        }
-        eprintln!("frames_at {:?}", started.elapsed());
+        let found = module.frames_at(address);
+        writeln!(out, "frames_at {:?}: {found:#?}", started.elapsed())?;
     }
     if addresses.is_empty() {
-        println!("needed {:?}, tls {:?}", module.needed(), module.tls_block());
+        writeln!(out, "needed {:?}, tls {:?}", module.needed(), module.tls_block())?;
         for variable in module.variables() {
-            println!(
-                "{:10x} {:8} {:?} {:?} {} | {} | {:?} | {:?}",
-                variable.address,
-                variable.size,
-                variable.kind,
-                variable.extent,
-                variable.name,
-                variable.section,
-                variable.type_name,
-                variable.declared
-            );
+            writeln!(out, "{variable:?}")?;
         }
-        eprintln!("all variables {:?}", started.elapsed());
+        writeln!(out, "all: {:?}", started.elapsed())?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use crate::elf::source::{Source, Stamp};
+use crate::elf::source::Stamp;
+use crate::module::file_name;
 use crate::{Error, Module};
 
 /// Modules by path, each opened once. A file that was replaced under its path (an upgrade, a rebuild) is a new module;
@@ -33,6 +34,15 @@ impl Modules {
     /// Those of [`Module::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Arc<Module>, Error> {
         let path = path.as_ref();
+        self.open_as(path, &file_name(path))
+    }
+
+    /// The same under another name, if it was not opened before.
+    ///
+    /// # Errors
+    /// Those of [`Module::open`].
+    pub fn open_as(&self, path: impl AsRef<Path>, name: &str) -> Result<Arc<Module>, Error> {
+        let path = path.as_ref();
         let now = Stamp::of(path).map_err(|error| Error::from_io(path, &error))?;
         // Opening reads headers only: holding the lock meanwhile keeps two threads from opening one file twice.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,17 +51,13 @@ impl Modules {
         {
             return result.clone();
         }
-        if let Some(module) = known.by_stamp.get(&now).cloned() {
-            known.by_path.insert(path.into(), (now, Ok(Arc::clone(&module))));
-            return Ok(module);
-        }
-        let (stamp, result) = match Source::open(path) {
-            Err(error) => (now, Err(Error::from_io(path, &error))),
-            Ok(None) => (now, Err(Error::NotAFile(path.into()))),
-            Ok(Some((source, stamp))) => {
-                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-                (stamp, Module::from_source(source, &name, Some(path.into())).map(Arc::new))
-            }
+        let (stamp, result) = match known.by_stamp.get(&now) {
+            Some(module) => (now, Ok(Arc::clone(module))),
+            // The file may have been replaced since: what was opened counts.
+            None => match Module::open_stamped(path, name) {
+                Ok((module, stamp)) => (stamp, Ok(Arc::new(module))),
+                Err(error) => (now, Err(error)),
+            },
         };
         if let Ok(module) = &result {
             known.by_stamp.insert(stamp, Arc::clone(module));

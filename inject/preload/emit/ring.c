@@ -5,7 +5,7 @@
 #include "../base/sys.h"
 #include "attach.h"
 
-/* A stall of the program is bounded: 50 us, doubled up to 3.2 ms a step, 100 ms in sum. Then events are lost instead. */
+/* A stall of the program is bounded: steps of 50 us, doubled up to 3.2 ms, 100 ms in all. Then events are lost instead. */
 #define FIRST_STEP 50000
 #define LAST_STEP 3200000
 #define LONGEST_STALL 100000000
@@ -68,7 +68,8 @@ NMM_COLD bool nmm_make_room(struct nmm_thread *self, uint64_t end)
     __atomic_fetch_add(&self->ring->waits, 1, __ATOMIC_RELAXED);
     wake_recorder();
     long step = FIRST_STEP;
-    for (long waited = 0; waited < LONGEST_STALL; waited += step) {
+    /* By the clock: signals cut the pauses short. */
+    for (const uint64_t begin = nmm_now(); nmm_now() - begin < LONGEST_STALL;) {
         if (nmm_load(&nmm_process.segment->closed))
             return false;
         const struct timespec pause = {.tv_nsec = step};

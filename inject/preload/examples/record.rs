@@ -37,6 +37,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         segment.wait(bell, Duration::from_millis(100));
     }
-    eprintln!("{events} events, {malformed} malformed, {lost} lost, {waits} waits, {} without a ring", segment.lost_no_ring());
+    eprintln!(
+        "{events} events, {malformed} malformed, {lost} lost, {waits} waits, {} without a ring",
+        segment.lost_no_ring()
+    );
     Ok(())
 }

@@ -27,6 +27,9 @@ extern struct nmm_real nmm_real;
  * is recorded, nmm_process.segment is set. Later calls return at once. */
 void nmm_start(void);
 
+/* Looks again for what was not found: before glibc 2.34, libpthread and libdl may come by dlopen. */
+void nmm_resolve_late(void);
+
 /* The hook's own frame: [0] its caller's frame pointer, [1] the return address. */
 #define NMM_FRAME ((const uintptr_t *)__builtin_frame_address(0))
 

@@ -13,6 +13,8 @@ int nmm_hook_dlclose(void *handle)
 {
     const uintptr_t *frame = NMM_FRAME;
     nmm_enter_hook(frame);
+    if (unlikely(nmm_real.dlclose == NULL))
+        nmm_resolve_late();
     if (nmm_real.dlclose == NULL)
         return -1;
     int result = nmm_real.dlclose(handle);

@@ -46,3 +46,9 @@ void nmm_start(void)
     if (__atomic_exchange_n(&joining, 1, __ATOMIC_SEQ_CST) == 0)
         nmm_join();
 }
+
+NMM_COLD void nmm_resolve_late(void)
+{
+    struct nmm_objects unused = {0};
+    nmm_resolve(symbols, sizeof symbols / sizeof *symbols, &unused);
+}

@@ -69,8 +69,9 @@ void nmm_main_thread_started(struct nmm_thread *self)
         bool bounded = limit.rlim_cur < stack.high;
         stack.low = bounded ? (stack.high - limit.rlim_cur) & ~(uintptr_t)(NMM_PAGE - 1) : 0;
         /* For reading it only matters that nothing else lies between the bounds. */
-        self->stack.low = bounded && limit.rlim_cur > STACK_GAP ? stack.low : stack.high - STACK_GAP;
-        self->stack.high = stack.high;
+        nmm_store(&self->stack.low, bounded && limit.rlim_cur > STACK_GAP ? stack.low : stack.high - STACK_GAP);
+        nmm_signal_fence();
+        nmm_store(&self->stack.high, stack.high);
     }
     send_start(self, true, stack, NULL);
 }
@@ -144,8 +145,12 @@ static void *trampoline(void *data)
 
     struct nmm_thread *self = nmm_enter((uintptr_t)NMM_FRAME);
     if (self) {
-        self->stack = own_stack(self);
-        send_start(self, false, self->stack, routine);
+        const struct nmm_bounds stack = own_stack(self);
+        /* In this order: a handler in between must find an empty range, not one that begins at 0. */
+        nmm_store(&self->stack.low, stack.low);
+        nmm_signal_fence();
+        nmm_store(&self->stack.high, stack.high);
+        send_start(self, false, stack, routine);
     }
     void *result = routine(argument);
     self = nmm_enter((uintptr_t)NMM_FRAME);
@@ -157,6 +162,8 @@ static void *trampoline(void *data)
 int nmm_hook_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, nmm_start_routine *routine, void *argument)
 {
     struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
+    if (unlikely(nmm_real.pthread_create == NULL))
+        nmm_resolve_late();
     if (nmm_real.pthread_create == NULL)
         return 11 /* EAGAIN */;
     struct start *start = self ? take_start(routine, argument) : NULL;
@@ -173,5 +180,7 @@ void nmm_hook_pthread_exit(void *result)
     struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
     if (self)
         thread_ended(self);
-    nmm_real.pthread_exit(result);
+    if (unlikely(nmm_real.pthread_exit == NULL))
+        nmm_resolve_late();
+    nmm_real.pthread_exit(result); /* who calls it has it */
 }

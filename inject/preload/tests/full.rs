@@ -52,7 +52,10 @@ fn nobody_reads() {
         lost_frees += losses.frees;
     }
     assert!(allocs > 50 && lost_frees > 10_000, "{allocs} {lost_frees}");
-    assert!(frees + lost_frees >= 40_000 && allocs + lost - lost_frees >= 40_000, "{allocs} {frees} {lost} {lost_frees}");
+    assert!(
+        frees + lost_frees >= 40_000 && allocs + lost - lost_frees >= 40_000,
+        "{allocs} {frees} {lost} {lost_frees}"
+    );
 }
 
 #[test]
@@ -63,7 +66,8 @@ fn a_small_ring_that_is_read_loses_nothing() {
 
 #[test]
 fn the_bell_is_rung_long_before_the_timeout() {
-    let bench = Bench { options: Options { ring_bytes: 64 * 1024, ring_count: 8, ..Options::default() }, ..Bench::new() };
+    let bench =
+        Bench { options: Options { ring_bytes: 64 * 1024, ring_count: 8, ..Options::default() }, ..Bench::new() };
     let segment = Segment::create(bench.options).expect("a segment");
     let (mut child, _) = bench.start(&mut Command::new(bench.compile("program", MANY, &["-O1"])), &segment);
     let mut allocs = 0;
@@ -72,7 +76,9 @@ fn the_bell_is_rung_long_before_the_timeout() {
         let bell = segment.bell();
         for ring in segment.active_rings() {
             lost += ring.losses().full;
-            ring.drain(|event| allocs += u64::from(matches!(event.expect("sound").event, Event::Alloc { size: 14001, .. })));
+            ring.drain(|event| {
+                allocs += u64::from(matches!(event.expect("sound").event, Event::Alloc { size: 14001, .. }))
+            });
         }
         if child.try_wait().expect("wait").is_none() {
             // Longer than a writer waits: had the bell not woken us, events would be lost.

@@ -87,7 +87,9 @@ fn realloc_is_a_release_and_an_acquisition() {
     let events = recording.events();
     let acquired = events
         .iter()
-        .position(|event| matches!(event, Event::Alloc { api: Api::Realloc, address, size: 200003, .. } if *address == new))
+        .position(
+            |event| matches!(event, Event::Alloc { api: Api::Realloc, address, size: 200003, .. } if *address == new),
+        )
         .expect("the new block");
     let before = events[..acquired].iter().rev().find(|event| !matches!(event, Event::Stack { .. }));
     assert_eq!(before, Some(&Event::Free { api: Api::Realloc, address: old, tentative: true }));
@@ -100,7 +102,9 @@ fn realloc_is_a_release_and_an_acquisition() {
         .expect("the block that realloc could not grow");
     let life: Vec<&Event> = events[born + 1..]
         .iter()
-        .filter(|event| matches!(event, Event::Free { address, .. } | Event::Unfree { address } if *address == survivor))
+        .filter(
+            |event| matches!(event, Event::Free { address, .. } | Event::Unfree { address } if *address == survivor),
+        )
         .take(3)
         .collect();
     assert_eq!(

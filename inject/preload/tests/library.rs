@@ -17,10 +17,13 @@ fn objdump(flag: &str, library: &Path) -> String {
 fn loads_on_any_glibc_since_2_17() {
     let bench = Bench::new();
     let private = objdump("-p", &bench.library());
-    let needed: Vec<&str> = private.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim).collect();
+    let needed: Vec<&str> =
+        private.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim).collect();
     assert_eq!(needed, ["libc.so.6"]);
     for line in private.lines() {
-        let Some(version) = line.trim().rsplit(' ').next().and_then(|word| word.strip_prefix("GLIBC_")) else { continue };
+        let Some(version) = line.trim().rsplit(' ').next().and_then(|word| word.strip_prefix("GLIBC_")) else {
+            continue;
+        };
         let mut parts = version.split('.').map(|part| part.parse::<u32>().expect("a number"));
         let version = (parts.next(), parts.next());
         assert!(version <= (Some(2), Some(17)), "{line}");
@@ -30,11 +33,13 @@ fn loads_on_any_glibc_since_2_17() {
 #[test]
 fn exports_its_hooks_only() {
     let hooks = include_str!("../hooks/hooks.def");
-    let mut wanted: Vec<&str> = hooks.lines().filter_map(|line| line.strip_prefix("HOOK(")?.split(", ").nth(1)).collect();
+    let mut wanted: Vec<&str> =
+        hooks.lines().filter_map(|line| line.strip_prefix("HOOK(")?.split(", ").nth(1)).collect();
     wanted.sort();
     assert!(wanted.len() > 15);
     let table = objdump("-T", &Bench::new().library());
-    let symbols = table.lines().filter(|line| line.contains(".text") || line.contains(".data") || line.contains(".bss"));
+    let symbols =
+        table.lines().filter(|line| line.contains(".text") || line.contains(".data") || line.contains(".bss"));
     let mut exported: Vec<&str> = symbols.filter_map(|line| line.rsplit(' ').next()).collect();
     exported.sort();
     assert_eq!(exported, wanted);
@@ -69,7 +74,8 @@ int main(void)
 fn sources() -> Vec<String> {
     let mut files = Vec::new();
     for folder in ["base", "emit", "hooks", "unwind"] {
-        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder of sources") {
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder of sources")
+        {
             let path = entry.expect("an entry").path();
             if path.extension().is_some_and(|extension| extension == "c") {
                 files.push(path.display().to_string());
@@ -83,7 +89,16 @@ fn sources() -> Vec<String> {
 fn runs_with_undefined_behaviour_trapped() {
     let bench = Bench::new();
     let output = Command::new("gcc")
-        .args(["-std=gnu11", "-O1", "-g", "-fPIC", "-shared", "-pthread", "-fno-omit-frame-pointer", "-fvisibility=hidden"])
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-fPIC",
+            "-shared",
+            "-pthread",
+            "-fno-omit-frame-pointer",
+            "-fvisibility=hidden",
+        ])
         .args(["-ftls-model=initial-exec", "-fno-builtin", "-fexceptions", "-fno-stack-protector", "-Wl,-z,now"])
         .args(["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-o"])
         .arg(bench.library())
@@ -123,7 +138,16 @@ fn passes_clangs_analyzer() {
     }
     for source in sources() {
         let output = Command::new("clang")
-            .args(["--analyze", "--analyzer-output", "text", "-std=gnu11", "-fno-builtin", "-Wall", "-Wextra", "-Werror"])
+            .args([
+                "--analyze",
+                "--analyzer-output",
+                "text",
+                "-std=gnu11",
+                "-fno-builtin",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+            ])
             .args(["-Xclang", "-analyzer-werror"])
             .arg(&source)
             .output()

@@ -332,7 +332,15 @@ int main(void)
     assert_eq!(
         seen,
         [
-            Event::Map { address: a, length: 123 * page, prot: 3, file_backed: false, stack: 1, offset: 0, flags: 0x22 },
+            Event::Map {
+                address: a,
+                length: 123 * page,
+                prot: 3,
+                file_backed: false,
+                stack: 1,
+                offset: 0,
+                flags: 0x22
+            },
             Event::Map { address: b, length: page, prot: 1, file_backed: true, stack: 1, offset: page, flags: 2 },
             Event::Remap { old_address: a, old_length: 123 * page, address: c, length: 456 * page, stack: 1 },
             Event::Unmap { address: a + 1, length: page, tentative: true },

@@ -45,7 +45,8 @@ fn deep_frames(recording: &Recording, size: u64) {
         assert!(!cut, "the walk reaches the outermost frame: {frames:x?}");
         assert!(frames.len() >= 12, "{frames:x?}");
         for (i, frame) in frames.iter().take(12).enumerate() {
-            let (low, high) = (recording.printed(&format!("low{}", 11 - i)), recording.printed(&format!("high{}", 11 - i)));
+            let (low, high) =
+                (recording.printed(&format!("low{}", 11 - i)), recording.printed(&format!("high{}", 11 - i)));
             assert!((low..high).contains(frame), "frame {i}, {frame:x}, is not in f{}: {low:x}..{high:x}", 11 - i);
         }
     }
@@ -78,7 +79,10 @@ fn frames_with_alloca_need_the_frame_pointer() {
 
 #[test]
 fn realigned_frames() {
-    deep(&["-O2", "-fomit-frame-pointer"], "char p[256] __attribute__((aligned(128))); memset(p, n, 256); sink = p[n];");
+    deep(
+        &["-O2", "-fomit-frame-pointer"],
+        "char p[256] __attribute__((aligned(128))); memset(p, n, 256); sink = p[n];",
+    );
     deep(&["-O2", "-mstackrealign", "-fomit-frame-pointer"], "");
     // Realigned and alloca: gcc keeps the old stack pointer in a register that it saves (DRAP).
     deep(
@@ -181,5 +185,80 @@ int main(void)
         let (frames, _) = recording.stack(stack).expect("the stack was sent");
         assert!(range("inner").contains(&frames[0]), "signal {signal}: {frames:x?}");
         assert!(frames.iter().any(|frame| range("outer").contains(frame)), "signal {signal}: {frames:x?}");
+    }
+}
+
+#[test]
+fn random_walks_through_a_call_graph() {
+    // Stacks that share changing parts with the one before: what the memo of the last walk must not get wrong. The program
+    // says which way it went; frames of `b` have a size that changes from call to call, and `c` realigns its stack.
+    let source = r#"
+#include <alloca.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static unsigned long state = 1;
+static unsigned number(unsigned below) { state = state * 6364136223846793005ul + 1442695040888963407ul; return (state >> 33) % below; }
+static char path[64];
+static char log_[1 << 20];
+static size_t logged;
+static volatile int sink;
+static int left = 6000, next = 15000;
+static void choose(int depth);
+#define F(name, body) __attribute__((noinline, section("frames_" #name))) static void name(int depth) { path[depth] = #name[0]; body choose(depth + 1); sink++; choose(depth + 1); sink++; }
+F(a, )
+F(b, char *p = alloca(16 * (1 + number(4))); memset(p, 0, 8); sink = p[depth & 7];)
+F(c, char p[64] __attribute__((aligned(64))); memset(p, 0, 64); sink = p[depth];)
+F(d, char p[200]; memset(p, 0, 200); sink = p[depth];)
+__attribute__((noinline, section("frames_z"))) static void z(int depth)
+{
+    if (left-- <= 0) return;
+    void *p = malloc(next);
+    logged += sprintf(log_ + logged, "path %d %.*s\n", next++, depth, path);
+    free(p);
+    sink++;
+}
+__attribute__((noinline, section("frames_choose"))) static void choose(int depth)
+{
+    static void (*const all[])(int) = {a, b, c, d};
+    if (left <= 0) return;
+    if (depth >= 12 || number(5) == 0) z(depth);
+    else all[number(4)](depth);
+    sink++;
+}
+#define R(name) extern char __start_frames_##name[], __stop_frames_##name[]; printf(#name " %p\n" #name "_end %p\n", __start_frames_##name, __stop_frames_##name);
+int main(void)
+{
+    R(a) R(b) R(c) R(d) R(z) R(choose)
+    while (left > 0) choose(0);
+    fputs(log_, stdout);
+    return 0;
+}
+"#;
+    for flags in [["-O2", "-fomit-frame-pointer"], ["-O1", "-fno-omit-frame-pointer"]] {
+        let recording = Bench::new().run(source, &flags).check();
+        let functions = ["a", "b", "c", "d", "z", "choose"].map(|name| {
+            let range = recording.printed(name)..recording.printed(&format!("{name}_end"));
+            (if name == "choose" { None } else { name.chars().next() }, range)
+        });
+        let mut stacks = std::collections::HashMap::new();
+        let mut sizes = std::collections::HashMap::new();
+        for event in recording.events() {
+            match event {
+                Event::Stack { hash, frames, .. } => drop(stacks.insert(hash, frames)),
+                Event::Alloc { size, stack, .. } => drop(sizes.insert(size, stack)),
+                _ => {}
+            }
+        }
+        let mut checked = 0;
+        for line in recording.output.lines().filter_map(|line| line.strip_prefix("path ")) {
+            let (size, path) = line.split_once(' ').expect("size and path");
+            let frames = &stacks[&sizes[&size.parse().expect("a size")]];
+            let name = |frame| functions.iter().find(|(_, range)| range.contains(frame)).and_then(|(name, _)| *name);
+            let seen: String = frames.iter().rev().filter_map(name).collect();
+            assert_eq!(seen, format!("{path}z"), "{frames:x?}");
+            checked += 1;
+        }
+        assert_eq!(checked, 6000);
     }
 }

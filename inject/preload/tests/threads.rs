@@ -66,7 +66,10 @@ int main(void)
     let starts = starts(&recording);
     assert_eq!(starts.len(), 3);
     for (name, start) in ["main", "plain", "own"].iter().zip(&starts) {
-        let Event::ThreadStart { main, stack_low, stack_high, tls_low, thread_pointer, start_routine, .. } = *start else { panic!() };
+        let Event::ThreadStart { main, stack_low, stack_high, tls_low, thread_pointer, start_routine, .. } = *start
+        else {
+            panic!()
+        };
         let local = recording.printed(&format!("{name}.local"));
         let tls = recording.printed(&format!("{name}.tls"));
         assert!((stack_low..stack_high).contains(&local), "{name}: {start:x?} {local:x}");
@@ -74,7 +77,10 @@ int main(void)
         assert_eq!(main, *name == "main");
         assert_eq!(start_routine == 0, main);
         if *name == "own" {
-            assert_eq!((stack_low, stack_high), (recording.printed("own.low"), recording.printed("own.low") + (1 << 16)));
+            assert_eq!(
+                (stack_low, stack_high),
+                (recording.printed("own.low"), recording.printed("own.low") + (1 << 16))
+            );
         }
     }
 }

@@ -46,13 +46,7 @@ impl Segment {
         // SAFETY: the futex word lives in the segment, mapped for as long as `self`; the kernel only reads it and the
         // timeout, which is on our stack for the length of the call.
         unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                header.doorbell.as_ptr(),
-                libc::FUTEX_WAIT,
-                bell.0,
-                &raw const timeout,
-            );
+            libc::syscall(libc::SYS_futex, header.doorbell.as_ptr(), libc::FUTEX_WAIT, bell.0, &raw const timeout);
         }
         header.sleeping.store(0, SeqCst);
         if self.bell() == bell { Woken::TimedOut } else { Woken::Rung }

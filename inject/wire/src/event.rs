@@ -17,24 +17,79 @@ pub struct Stamped {
 pub enum Event {
     /// A process mapped the segment: `forked` as the child of a fork, else after exec. `own_allocator`: the executable
     /// brings an allocator whose calls are not seen.
-    Process { pid: i32, parent: i32, forked: bool, own_allocator: bool },
+    Process {
+        pid: i32,
+        parent: i32,
+        forked: bool,
+        own_allocator: bool,
+    },
     /// A thread began. `stack_low` and `tls_low` are 0 if unknown.
-    ThreadStart { tid: i32, main: bool, stack_low: u64, stack_high: u64, tls_low: u64, thread_pointer: u64, start_routine: u64 },
+    ThreadStart {
+        tid: i32,
+        main: bool,
+        stack_low: u64,
+        stack_high: u64,
+        tls_low: u64,
+        thread_pointer: u64,
+        start_routine: u64,
+    },
     /// The start routine returned; destructors of thread-specific data may still follow.
-    ThreadEnd { tid: i32 },
+    ThreadEnd {
+        tid: i32,
+    },
     /// Return addresses, innermost first. `cut`: there were more.
-    Stack { hash: u64, frames: Vec<u64>, cut: bool },
+    Stack {
+        hash: u64,
+        frames: Vec<u64>,
+        cut: bool,
+    },
     /// `stack` is the hash of a [`Event::Stack`], 0 for none.
-    Alloc { api: Api, address: u64, size: u64, stack: u64 },
+    Alloc {
+        api: Api,
+        address: u64,
+        size: u64,
+        stack: u64,
+    },
     /// `tentative`: may be taken back by [`Event::Unfree`].
-    Free { api: Api, address: u64, tentative: bool },
-    Unfree { address: u64 },
-    Map { address: u64, length: u64, prot: u16, file_backed: bool, stack: u64, offset: u64, flags: u64 },
+    Free {
+        api: Api,
+        address: u64,
+        tentative: bool,
+    },
+    Unfree {
+        address: u64,
+    },
+    Map {
+        address: u64,
+        length: u64,
+        prot: u16,
+        file_backed: bool,
+        stack: u64,
+        offset: u64,
+        flags: u64,
+    },
     /// `tentative`: may be taken back by [`Event::Ununmap`].
-    Unmap { address: u64, length: u64, tentative: bool },
-    Ununmap { address: u64, length: u64 },
-    Remap { old_address: u64, old_length: u64, address: u64, length: u64, stack: u64 },
-    Break { old: u64, new: u64, stack: u64 },
+    Unmap {
+        address: u64,
+        length: u64,
+        tentative: bool,
+    },
+    Ununmap {
+        address: u64,
+        length: u64,
+    },
+    Remap {
+        old_address: u64,
+        old_length: u64,
+        address: u64,
+        length: u64,
+        stack: u64,
+    },
+    Break {
+        old: u64,
+        new: u64,
+        stack: u64,
+    },
     /// A library was closed: from here on, code addresses may mean something else.
     Dlclose,
 }
@@ -171,13 +226,9 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         },
         kind::UNMAP => Event::Unmap { address: arg(0), length: arg(1), tentative: head.aux2 == 1 },
         kind::UNUNMAP => Event::Ununmap { address: arg(0), length: arg(1) },
-        kind::REMAP => Event::Remap {
-            old_address: arg(0),
-            old_length: arg(1),
-            address: arg(2),
-            length: arg(3),
-            stack: arg(4),
-        },
+        kind::REMAP => {
+            Event::Remap { old_address: arg(0), old_length: arg(1), address: arg(2), length: arg(3), stack: arg(4) }
+        }
         kind::BREAK => Event::Break { old: arg(0), new: arg(1), stack: arg(2) },
         _ => Event::Dlclose,
     };

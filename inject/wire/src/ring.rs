@@ -1,8 +1,8 @@
 //! One ring, seen from the recorder: who writes it, what it holds, and giving it back.
 
 use std::io;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::event::{Head, Malformed, Stamped, decode};
 use crate::layout::{RING_ENDED, RING_FREE, RingControl};

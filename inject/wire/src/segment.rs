@@ -55,7 +55,10 @@ impl Segment {
             && (1..=65536).contains(&options.ring_count)
             && (1..=MAX_FRAMES).contains(&options.max_frames);
         if !sane {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("segment cannot be made with {options:?}")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("segment cannot be made with {options:?}"),
+            ));
         }
         let page = PAGE as usize;
         let controls = options.ring_count as usize * size_of::<RingControl>();

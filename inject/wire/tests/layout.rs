@@ -22,11 +22,42 @@ fn mirror() -> BTreeMap<String, u64> {
         };
     }
     structure!(
-        "nmm_segment", layout::SegmentHeader, magic, version, header_bytes, ring_count, ring_bytes, rings_offset, recorder_pid,
-        max_frames, heap, closed, pad0, sleeping, doorbell, next_ring, rings_used, lost_no_ring, pad1, reserved
+        "nmm_segment",
+        layout::SegmentHeader,
+        magic,
+        version,
+        header_bytes,
+        ring_count,
+        ring_bytes,
+        rings_offset,
+        recorder_pid,
+        max_frames,
+        heap,
+        closed,
+        pad0,
+        sleeping,
+        doorbell,
+        next_ring,
+        rings_used,
+        lost_no_ring,
+        pad1,
+        reserved
     );
     structure!(
-        "nmm_ring", layout::RingControl, state, pid, tid, pad0, pad1, head, lost_full, lost_frees, waits, pad2, tail, pad3
+        "nmm_ring",
+        layout::RingControl,
+        state,
+        pid,
+        tid,
+        pad0,
+        pad1,
+        head,
+        lost_full,
+        lost_frees,
+        waits,
+        pad2,
+        tail,
+        pad3
     );
     structure!("nmm_event", layout::EventHeader, aux, kind = "type", words, aux2, time);
 
@@ -68,13 +99,15 @@ fn mirror() -> BTreeMap<String, u64> {
 }
 
 fn header() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/numamma_wire.h")).expect("read the header")
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/numamma_wire.h"))
+        .expect("read the header")
 }
 
 #[test]
 fn the_mirror_agrees_with_the_header() {
     let mirror = mirror();
-    let mut program = String::from("#include <numamma_wire.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n");
+    let mut program =
+        String::from("#include <numamma_wire.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n");
     for name in mirror.keys() {
         let words: Vec<&str> = name.split(' ').collect();
         let value = match words[..] {

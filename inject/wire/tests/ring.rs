@@ -24,7 +24,8 @@ impl Writer<'_> {
         // counts are the ones in the header.
         let writer = unsafe {
             let prot = libc::PROT_READ | libc::PROT_WRITE;
-            let base = libc::mmap(std::ptr::null_mut(), bytes, prot, libc::MAP_SHARED, file.as_raw_fd(), 0).cast::<u8>();
+            let base =
+                libc::mmap(std::ptr::null_mut(), bytes, prot, libc::MAP_SHARED, file.as_raw_fd(), 0).cast::<u8>();
             assert_ne!(base.cast(), libc::MAP_FAILED);
             let header = &*base.cast::<SegmentHeader>();
             let controls = base.add(header.header_bytes.load(Relaxed) as usize).cast::<RingControl>();
@@ -88,10 +89,21 @@ fn every_event_is_decoded() {
     let segment = segment();
     let writer = Writer::claim(&segment, 0);
     let cases: Vec<(Vec<u64>, Event)> = vec![
-        (event(kind::PROCESS, 1, 1, 1, &[7, 6]), Event::Process { pid: 7, parent: 6, forked: true, own_allocator: true }),
+        (
+            event(kind::PROCESS, 1, 1, 1, &[7, 6]),
+            Event::Process { pid: 7, parent: 6, forked: true, own_allocator: true },
+        ),
         (
             event(kind::THREAD_START, 1, 0, 2, &[7, 1, 2, 3, 4, 5]),
-            Event::ThreadStart { tid: 7, main: true, stack_low: 1, stack_high: 2, tls_low: 3, thread_pointer: 4, start_routine: 5 },
+            Event::ThreadStart {
+                tid: 7,
+                main: true,
+                stack_low: 1,
+                stack_high: 2,
+                tls_low: 3,
+                thread_pointer: 4,
+                start_routine: 5,
+            },
         ),
         (event(kind::THREAD_END, 0, 0, 3, &[7]), Event::ThreadEnd { tid: 7 }),
         (event(kind::STACK, 1, 0, 4, &[9, 11, 12, 13]), Event::Stack { hash: 9, frames: vec![11, 12, 13], cut: true }),
@@ -129,10 +141,9 @@ fn events_wrap_round_the_end_at_every_position() {
     let writer = Writer::claim(&segment, 0);
     let ring = ring(&segment, 0);
     let mut random = numbers(1);
-    let mut sent = 0u64;
     let mut expected = Vec::new();
     let mut got = Vec::new();
-    for _ in 0..20_000 {
+    for sent in 0..20_000u64 {
         let frames: Vec<u64> = (0..random(60)).map(|i| sent * 100 + i).collect();
         let words = event(kind::STACK, 0, 0, sent, &[&[sent], &frames[..]].concat());
         if !writer.has_room(words.len()) || random(7) == 0 {
@@ -140,7 +151,6 @@ fn events_wrap_round_the_end_at_every_position() {
         }
         writer.write(&words);
         expected.push(Ok(Stamped { time: sent, event: Event::Stack { hash: sent, frames, cut: false } }));
-        sent += 1;
     }
     ring.drain_to(&mut got);
     assert!(got == expected);

@@ -70,14 +70,16 @@ export function Header(p: { findings: Findings }) {
   );
 }
 
+/** Reasons of samples that stand for no data access (crates/findings, WITHOUT_ACCESS). */
+const WITHOUT_ACCESS = ["no_memory_access", "spin_wait"];
+
 function Coverage(p: { findings: Findings }) {
   const { samples, losses } = p.findings;
   const accesses = Math.max(0, samples.recorded - samples.without_access);
   const share = accesses > 0 ? samples.attributed / accesses : 0;
-  // `no_memory_access` holds the samples without access as well; those have a row of their own.
+  // Samples that are no data access are no gap in the answer; they have rows of their own.
   const reasons = Object.entries(samples.unattributed)
-    .map(([reason, n]): [string, number] => [reason, reason === "no_memory_access" ? n - samples.without_access : n])
-    .filter(([, n]) => n > 0)
+    .filter(([reason, n]) => n > 0 && !WITHOUT_ACCESS.includes(reason))
     .sort((a, b) => b[1] - a[1]);
   return (
     <details class="coverage">
@@ -104,11 +106,13 @@ function Coverage(p: { findings: Findings }) {
               <td class="number">{count(samples.recorded)}</td>
               <td />
             </tr>
-            <tr>
-              <td>At instructions without data access</td>
-              <td class="number">{count(samples.without_access)}</td>
-              <td class="number muted">{percent(samples.recorded ? samples.without_access / samples.recorded : 0)}</td>
-            </tr>
+            {WITHOUT_ACCESS.filter((reason) => samples.unattributed[reason]).map((reason) => (
+              <tr key={reason}>
+                <td>{reason === "spin_wait" ? "Waiting in a spin loop for another thread" : "At no data access"}</td>
+                <td class="number">{count(samples.unattributed[reason] ?? 0)}</td>
+                <td class="number muted">{percent((samples.unattributed[reason] ?? 0) / Math.max(1, samples.recorded))}</td>
+              </tr>
+            ))}
             <tr>
               <td>Data accesses attributed to an object</td>
               <td class="number">{count(samples.attributed)}</td>

@@ -1,6 +1,6 @@
 //! The last lines of a report: what is not in it, and what to do next.
 
-use numamma_findings::Findings;
+use numamma_findings::{Findings, WITHOUT_ACCESS};
 
 use super::{
     Page,
@@ -34,8 +34,7 @@ fn unattributed(findings: &Findings, page: &Page) -> String {
     let mut reasons: Vec<(&str, u64)> = Vec::new();
     for (name, &count) in &samples.unattributed {
         // Samples at no data access are no gap in the answer; they are named apart.
-        let count = if name == "no_memory_access" { count.saturating_sub(samples.without_access) } else { count };
-        if count > 0 {
+        if count > 0 && !WITHOUT_ACCESS.contains(&name.as_str()) {
             reasons.push((name, count));
         }
     }
@@ -56,9 +55,17 @@ fn unattributed(findings: &Findings, page: &Page) -> String {
         }
     }
     if samples.without_access > 0 {
-        let share = samples.without_access as f64 / samples.recorded.max(1) as f64;
-        let plural = units::plural(samples.without_access, "sample");
-        let text = format!("{plural} ({}) stand at no data access and are in no share.", units::percent(share));
+        let of = |reason: &str| samples.unattributed.get(reason).copied().unwrap_or_default();
+        let share = |n: u64| units::percent(n as f64 / samples.recorded.max(1) as f64);
+        let parts: Vec<String> = [
+            (of("spin_wait"), "waited in a spin loop for another thread"),
+            (samples.without_access.saturating_sub(of("spin_wait")), "stand at no data access"),
+        ]
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{} ({}) {what}", units::plural(*n, "sample"), share(*n)))
+        .collect();
+        let text = format!("{}: in no share.", parts.join(", "));
         out += if out.is_empty() { "\n" } else { "" };
         out += &page.note(&text);
     }

@@ -16,7 +16,7 @@ use crate::elf::functions::Functions;
 use crate::elf::image::Image;
 use crate::elf::mapping::{self, Access, Mapping};
 use crate::elf::notes;
-use crate::elf::source::Source;
+use crate::elf::source::{Source, Stamp};
 use crate::elf::symtab::Symbols;
 use crate::variables::Variables;
 
@@ -46,11 +46,23 @@ impl Module {
     /// When there is no such file, it cannot be read, or it is not a 64-bit ELF file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let (source, _) = Source::open(path)
+        Self::open_as(path, &file_name(path))
+    }
+
+    /// The same under another name: for a deleted file that is reached by `/proc/PID/map_files`.
+    ///
+    /// # Errors
+    /// Those of [`Module::open`].
+    pub fn open_as(path: impl AsRef<Path>, name: &str) -> Result<Self, Error> {
+        Ok(Self::open_stamped(path.as_ref(), name)?.0)
+    }
+
+    /// Also says which version of the file it is.
+    pub(crate) fn open_stamped(path: &Path, name: &str) -> Result<(Self, Stamp), Error> {
+        let (source, stamp) = Source::open(path)
             .map_err(|error| Error::from_io(path, &error))?
             .ok_or_else(|| Error::NotAFile(path.into()))?;
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        Self::from_source(source, &name, Some(path.into()))
+        Ok((Self::from_source(source, name, Some(path.into()))?, stamp))
     }
 
     /// A module that is not a file, such as the vdso; `name` is what to show for it.
@@ -61,7 +73,7 @@ impl Module {
         Self::from_source(Source::Bytes(bytes.into()), name, None)
     }
 
-    pub(crate) fn from_source(source: Source, name: &str, path: Option<PathBuf>) -> Result<Self, Error> {
+    fn from_source(source: Source, name: &str, path: Option<PathBuf>) -> Result<Self, Error> {
         let image = Image::parse(source, name)?;
         Ok(Self {
             name: name.into(),
@@ -140,4 +152,9 @@ impl Module {
     fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| Symbols::read(&self.image, self.debug_files().separate.as_ref()))
     }
+}
+
+/// The name to show for a path.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

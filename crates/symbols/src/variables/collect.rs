@@ -76,6 +76,7 @@ pub(crate) fn from_symbols(image: &Image, symbols: &Symbols) -> Vec<Item> {
                 extent,
                 symbol: Some(candidate.symbol.name),
                 variable: None,
+                parts: Vec::new(),
                 commons: Vec::new(),
                 described: OnceLock::new(),
             });
@@ -141,8 +142,14 @@ pub(crate) fn add_debug_information(items: &mut Vec<Item>, statics: &Statics) {
         };
         let item = &mut items[item];
         let fits = |index: usize| size_of_static(statics, index) == Some(item.size);
-        if item.variable.is_none_or(|known| !fits(known) && fits(index)) {
-            item.variable = Some(index);
+        match item.variable {
+            // Each unit that sees an inline variable describes it again.
+            Some(known) if statics.variables[known].name == variable.name => {}
+            Some(known) if fits(known) || !fits(index) => item.parts.push(index),
+            displaced => {
+                item.parts.extend(displaced);
+                item.variable = Some(index);
+            }
         }
     }
 
@@ -165,12 +172,15 @@ pub(crate) fn add_debug_information(items: &mut Vec<Item>, statics: &Statics) {
     }
     for index in without_symbol {
         let variable = &statics.variables[index];
-        // Inside an object that has a variable of its own it is a part of that: an equivalence, a member.
-        if around(variable.place).is_some_and(|piece| {
-            let outer = &items[piece.id as usize];
-            outer.variable.is_some() || !outer.commons.is_empty()
-        }) {
-            continue;
+        if let Some(piece) = around(variable.place) {
+            let outer = &mut items[piece.id as usize];
+            if outer.variable.is_some() {
+                outer.parts.push(index);
+                continue;
+            }
+            if !outer.commons.is_empty() {
+                continue;
+            }
         }
         if let Some(size) = size_of_static(statics, index).filter(|&size| size > 0) {
             added.entry(variable.place).or_insert_with(|| bare(variable.place, size, Some(index)));
@@ -206,6 +216,7 @@ fn bare(place: Place, size: u64, variable: Option<usize>) -> Item {
         extent: Extent::Stated,
         symbol: None,
         variable,
+        parts: Vec::new(),
         commons: Vec::new(),
         described: OnceLock::new(),
     }

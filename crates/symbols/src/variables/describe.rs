@@ -46,8 +46,8 @@ pub(crate) fn describe(
         type_name: described.map(|described| described.name.clone()).filter(|name| !name.is_empty()),
         element: described.and_then(|described| described.element.clone()),
         members: match described {
-            Some(described) => described.members.clone(),
-            None => common_members(statics, item, address),
+            Some(described) if item.parts.is_empty() => described.members.clone(),
+            _ => sharing(statics, item, address),
         },
         copied: matches!(item.place, Place::Address(address) if copied.contains(&address)),
     }
@@ -83,12 +83,13 @@ fn scoped(known: &Static) -> String {
     known.scope.iter().map(String::as_str).chain([known.name.as_str()]).collect::<Vec<_>>().join("::")
 }
 
-/// The members that the first program unit declares, and what others declare where it has none.
-fn common_members(statics: &Statics, item: &Item, start: u64) -> Vec<Member> {
-    let mut members: Vec<Member> = item
-        .commons
-        .iter()
-        .flat_map(|&index| &statics.commons[index].members)
+/// The variables that share the object's storage: the members that the first program unit declares, and what others
+/// declare where it has none; the variables of an equivalence.
+fn sharing(statics: &Statics, item: &Item, start: u64) -> Vec<Member> {
+    let of_commons = item.commons.iter().flat_map(|&index| &statics.commons[index].members);
+    let of_equivalence = item.variable.iter().chain(&item.parts).map(|&index| &statics.variables[index]);
+    let mut members: Vec<Member> = of_commons
+        .chain(of_equivalence.filter(|_| !item.parts.is_empty()))
         .filter_map(|member| {
             let Place::Address(address) = member.place else {
                 return None;
@@ -103,9 +104,15 @@ fn common_members(statics: &Statics, item: &Item, start: u64) -> Vec<Member> {
         })
         .filter(|member| member.offset < item.size)
         .collect();
-    // Stable: of two at one place the first program unit's stays.
-    members.sort_by_key(|member| member.offset);
-    members.dedup_by_key(|member| member.offset);
+    if item.commons.is_empty() {
+        // Each unit that sees a merged constant describes it again.
+        members.sort_by(|a, b| (a.offset, &a.name).cmp(&(b.offset, &b.name)));
+        members.dedup();
+    } else {
+        // Stable: of two at one place the first program unit's stays.
+        members.sort_by_key(|member| member.offset);
+        members.dedup_by_key(|member| member.offset);
+    }
     members
 }
 

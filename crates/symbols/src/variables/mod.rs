@@ -25,6 +25,8 @@ struct Item {
     symbol: Option<NameAt>,
     /// Index in the list of variables that debug information knows.
     variable: Option<usize>,
+    /// Others of them that share its storage (Fortran's `EQUIVALENCE`).
+    parts: Vec<usize>,
     /// Indices in the list of common blocks: each program unit declares it anew.
     commons: Vec<usize>,
     described: OnceLock<Box<Variable>>,

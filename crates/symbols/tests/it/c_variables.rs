@@ -1,5 +1,7 @@
 //! Static variables of C, linked and described in many ways.
 
+use std::collections::BTreeSet;
+
 use numamma_symbols::{Extent, Module, Variable, VariableKind};
 
 use crate::support::{NmSymbol, PRINTER, Said, Workshop, have, nm, system_library, tool};
@@ -172,14 +174,13 @@ fn debug_information_names_statics_whose_symbols_are_gone() {
 /// Each sized data symbol that `nm` lists must be found, under its own name or an alias's.
 fn agrees_with_nm(module: &Module, symbols: &[NmSymbol]) -> usize {
     let mut checked = 0;
-    let data = |letter: char| "bBdDrRvVuG".contains(letter);
-    for symbol in symbols.iter().filter(|symbol| data(symbol.letter) && symbol.size > 0) {
-        let is_thread_local = module
-            .variables()
-            .any(|variable| variable.kind == VariableKind::ThreadLocal && variable.symbol == symbol.name);
-        if is_thread_local {
-            continue;
-        }
+    let thread_local: BTreeSet<&str> = module
+        .variables()
+        .filter(|variable| variable.kind == VariableKind::ThreadLocal)
+        .map(|variable| variable.symbol.as_str())
+        .collect();
+    let data = |symbol: &&NmSymbol| "bBdDrRvVuG".contains(symbol.letter) && symbol.size > 0;
+    for symbol in symbols.iter().filter(data).filter(|symbol| !thread_local.contains(symbol.name.as_str())) {
         for address in [symbol.address, symbol.address + symbol.size - 1] {
             let found = module.data_at(address).unwrap_or_else(|| panic!("{symbol:?}"));
             if found.kind == VariableKind::Section {

@@ -88,3 +88,20 @@ fn names_are_those_of_the_source() {
         }
     }
 }
+
+#[test]
+fn equivalent_variables_share_an_object() {
+    if !have(&["gfortran"]) {
+        return;
+    }
+    let source = "program p\nreal(8), save :: a(100), b(50)\ninteger, save :: c(20)\n\
+                  equivalence (a(1), b(1)), (a(60), c(1))\na = 1\nprint *, b(2), c(3)\nend program\n";
+    let workshop = Workshop::new();
+    let module = Module::open(workshop.compile("e.f90", source, "e", &["-g"])).unwrap();
+    let shared = module.variables().find(|variable| variable.size == 800).unwrap();
+    assert_eq!(shared.name, "p::a");
+    let mut members: Vec<_> =
+        shared.members.iter().map(|member| (member.name.as_str(), member.offset, member.size)).collect();
+    members.sort_unstable();
+    assert_eq!(members, [("a", 0, 800), ("b", 0, 400), ("c", 472, 80)]);
+}

@@ -24,6 +24,8 @@ fn a_file_is_opened_once_until_it_changes() {
     workshop.compile("a.c", "int two[3]; int main(void) { return 0; }", "a", &[]);
     let second = modules.open(&path).unwrap();
     assert!(second.defines("two") && !second.defines("one"));
+    assert_eq!((first.name(), modules.open_as(&path, "other").unwrap().name()), ("a", "a"));
+    assert_eq!(Module::open_as(&path, "other").unwrap().name(), "other");
     // The old file is still open, and answers for the processes that still run it.
     assert!(first.defines("one"));
 }

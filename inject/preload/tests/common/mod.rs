@@ -168,7 +168,10 @@ impl Recording {
 
     /// The allocations of this size, in order.
     pub fn allocs(&self, wanted: u64) -> Vec<Event> {
-        self.events().into_iter().filter(|event| matches!(event, Event::Alloc { size, .. } if *size == wanted)).collect()
+        self.events()
+            .into_iter()
+            .filter(|event| matches!(event, Event::Alloc { size, .. } if *size == wanted))
+            .collect()
     }
 
     /// Addresses of the allocations of this size, in order.
@@ -195,9 +198,10 @@ impl Recording {
 
     /// `key value` lines that the program printed; values in any C notation.
     pub fn printed(&self, key: &str) -> u64 {
-        let value = self.output.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')).unwrap_or_else(|| {
-            panic!("the program did not print {key}: {:?} {:?}", self.output, self.errors);
-        });
+        let value =
+            self.output.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')).unwrap_or_else(|| {
+                panic!("the program did not print {key}: {:?} {:?}", self.output, self.errors);
+            });
         let parsed = match value.trim().strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16),
             None => value.trim().parse(),
