@@ -55,7 +55,7 @@ fn coverage_is_stated() {
 
 #[test]
 fn every_grouping() {
-    for by in ["object", "site", "thread", "page", "node", "line", "phase"] {
+    for by in ["object", "site", "thread", "page", "node", "line"] {
         let outcome = report(&["--by", by]);
         assert!(outcome.out().lines().count() >= 2, "--by {by}: {outcome}");
     }

@@ -92,7 +92,7 @@ fn triad_as_nobody() {
     assert_eq!(outcome.out(), truth.stdout, "{outcome}");
     // What nobody wrote, nobody can read.
     as_nobody().arg(&numamma).arg("report").arg(&dataset).run().success();
-    let verdict = Verdict::of(&truth, &Report::of(&dataset), &dataset);
+    let verdict = Verdict::of(&truth, &Report::of(&dataset), &dataset, &outcome.err());
     assert!(
         verdict.failures().is_empty(),
         "as nobody\n  - {}\n{}",

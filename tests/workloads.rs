@@ -27,7 +27,7 @@ fn check(name: &str) {
     assert!(outcome.out() == truth.stdout, "{name} ({}): output expected {:?}: {outcome}", truth.about, truth.stdout);
 
     let report = Report::of(&dataset);
-    let verdict = Verdict::of(&truth, &report, &dataset);
+    let verdict = Verdict::of(&truth, &report, &dataset, &outcome.err());
     assert!(
         verdict.failures().is_empty(),
         "{name} ({}): the recording does not show the truth\n  - {}\n--- stderr of record\n{}\n--- report\n{}",

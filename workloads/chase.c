@@ -29,6 +29,7 @@ int main(int argc, char **argv)
         for (int t = 0; t < THREADS; t++)
             require(walk(ring + t * (NODES / THREADS), NODES) == ring + t * (NODES / THREADS), "once round the ring");
     }
+    say_cpu_times();
     puts("chase ok");
     free(ring);
     return 0;

@@ -32,6 +32,10 @@ program fcommon
   common /field/ u, v
   character(len=32) :: argument
   double precision :: seconds, start, now
+  interface
+    subroutine say_cpu_times() bind(c)
+    end subroutine
+  end interface
   integer :: i
 
   seconds = 1.5d0
@@ -49,6 +53,7 @@ program fcommon
     end do
     call cpu_time(now)
   end do
+  call say_cpu_times
   do i = 1, n
     if (u(i) /= 2) stop 3 ! 2 is a fixed point
   end do

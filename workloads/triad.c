@@ -23,6 +23,7 @@ int main(int argc, char **argv)
     }
     for (long i = 0; i < N; i += 4099)
         require(a[i] == (double)i + 3.0, "a = b + 3 c");
+    say_cpu_times();
     puts("triad ok");
     free(a);
     free(b);

@@ -6,6 +6,9 @@
 #ifndef NUMAMMA_WORKLOAD_H
 #define NUMAMMA_WORKLOAD_H
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,6 +52,25 @@ __attribute__((noinline, unused)) static void sweep_for(double *p, size_t n, dou
         for (size_t k = 0; k < batch; k++)
             sweep(p, n);
 }
+
+#ifdef _OPENMP
+/* The CPU time that each thread really had, on standard error: on a busy machine equal work takes unequal time. */
+__attribute__((unused)) static void say_cpu_times(void)
+{
+    double times[64] = {0};
+    int threads = 0;
+#pragma omp parallel
+    {
+        times[omp_get_thread_num() % 64] = cpu_now();
+        if (omp_get_thread_num() == 0)
+            threads = omp_get_num_threads();
+    }
+    fputs("cpu", stderr);
+    for (int t = 0; t < threads && t < 64; t++)
+        fprintf(stderr, " %.3f", times[t]);
+    fputs("\n", stderr);
+}
+#endif
 
 /* For results that cannot be wrong unless the program was disturbed. */
 __attribute__((unused)) static void require(int ok, const char *what)

@@ -94,7 +94,9 @@ pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch
             pages,
         })
         .collect();
-    lines.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| (a.thread, &a.function, a.line).cmp(&(b.thread, &b.function, b.line))));
+    lines.sort_by(|a, b| {
+        b.pages.cmp(&a.pages).then_with(|| (a.thread, &a.function, a.line).cmp(&(b.thread, &b.function, b.line)))
+    });
     lines
 }
 
@@ -104,8 +106,7 @@ pub fn fill(analysis: &Analysis<'_>, findings: &mut Findings, ids: &[usize], mos
     let nodes = PageNodes::new(&analysis.dataset.read()?, tables.page_bytes);
     let mut pages = pages_by_group(groups, &analysis.counters, &analysis.touches, &nodes);
     let order = order(groups, &analysis.counters, &pages);
-    let wanted: HashMap<GroupId, usize> =
-        ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();
+    let wanted: HashMap<GroupId, usize> = ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();
     // Pages by address are numbered in their order; points need the numbers.
     let numbers: HashMap<GroupId, HashMap<PageKey, u64>> = wanted
         .keys()
@@ -170,7 +171,10 @@ fn points(
             let key = page_key(&groups.groups[group as usize], row_of, addr, tables.page_bytes);
             let offset = match groups.groups[group as usize].by_offset {
                 true => addr - row_of.addr as u64,
-                false => numbers[&group].get(&key).copied().unwrap_or_default() * tables.page_bytes + addr % tables.page_bytes,
+                false => {
+                    numbers[&group].get(&key).copied().unwrap_or_default() * tables.page_bytes
+                        + addr % tables.page_bytes
+                }
             };
             let point = Point {
                 t: (row.time - start) as f64 / 1e9,

@@ -44,8 +44,7 @@ impl Touches {
                 touches.by_page.entry((process, addr / tables.page_bytes)).or_default().push(touch);
                 let Some(object) = groups.index.find(process, addr, row.time, &mut cursor) else { continue };
                 let Some(group) = groups.of_object[object] else { continue };
-                let key =
-                    page_key(&groups.groups[group as usize], &tables.objects[object], addr, tables.page_bytes);
+                let key = page_key(&groups.groups[group as usize], &tables.objects[object], addr, tables.page_bytes);
                 let first = touches.in_life.entry((group, key)).or_insert(touch);
                 if touch.time < first.time {
                     *first = touch;

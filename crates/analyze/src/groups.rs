@@ -94,7 +94,11 @@ impl Groups {
 fn key(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Key {
     match kind {
         ObjectKind::Stack => {
-            if tables.is_main(row.thread) { Key::MainStack } else { Key::ThreadStacks }
+            if tables.is_main(row.thread) {
+                Key::MainStack
+            } else {
+                Key::ThreadStacks
+            }
         }
         _ if row.site != NONE => match tables.site_frame(row.site) {
             Some(frame) if !frame.module.is_empty() => Key::Site(kind, frame.module.clone(), frame.offset, 0),
@@ -164,7 +168,11 @@ pub fn short_function(function: &str) -> &str {
             '<' => depth += 1,
             '>' => depth -= 1,
             // `operator()` and lambdas `{lambda(int)#1}` have brackets in their names.
-            '(' if depth == 0 && at > 0 && !function[..at].ends_with("operator") && !function[..at].ends_with("{lambda") => {
+            '(' if depth == 0
+                && at > 0
+                && !function[..at].ends_with("operator")
+                && !function[..at].ends_with("{lambda") =>
+            {
                 return &function[..at];
             }
             _ => {}

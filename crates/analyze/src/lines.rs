@@ -49,10 +49,8 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &HashMap<GroupId, usize>
                 all.reads += count.reads;
                 all.writes += count.writes;
             }
-            let mut objects: Vec<(i64, usize)> = by_group
-                .iter()
-                .filter_map(|(group, count)| Some((count.cost, *ids.get(group.as_ref()?)?)))
-                .collect();
+            let mut objects: Vec<(i64, usize)> =
+                by_group.iter().filter_map(|(group, count)| Some((count.cost, *ids.get(group.as_ref()?)?))).collect();
             objects.sort_by_key(|&(cost, id)| (-cost, id));
             Line {
                 function,

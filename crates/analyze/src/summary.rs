@@ -181,7 +181,9 @@ fn object(
     }
     let owned: Vec<Owned> = pages
         .iter()
-        .filter_map(|page| Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive(), samples: page.samples }))
+        .filter_map(|page| {
+            Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive(), samples: page.samples })
+        })
         .collect();
     Object {
         id,
@@ -312,7 +314,8 @@ fn sites(tables: &Tables, groups: &Groups, ids: &HashMap<GroupId, usize>) -> Vec
     let mut rows: Vec<&SiteRow> = tables.sites.values().collect();
     rows.sort_by_key(|row| row.site);
     for row in rows {
-        let place = tables.site_frame(row.site).map_or((String::new(), i64::from(row.site)), |f| (f.module.clone(), f.offset));
+        let place =
+            tables.site_frame(row.site).map_or((String::new(), i64::from(row.site)), |f| (f.module.clone(), f.offset));
         let key = (row.kind.clone(), place.0, place.1, row.function.clone());
         let site = merged.entry(key).or_insert_with(|| Site {
             kind: row.kind.clone(),
@@ -327,7 +330,9 @@ fn sites(tables: &Tables, groups: &Groups, ids: &HashMap<GroupId, usize>) -> Vec
         site.object = site.object.or(object_of.get(&row.site).copied());
     }
     let mut sites: Vec<Site> = merged.into_values().collect();
-    sites.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (&a.site.function, a.site.line).cmp(&(&b.site.function, b.site.line))));
+    sites.sort_by(|a, b| {
+        b.bytes.cmp(&a.bytes).then_with(|| (&a.site.function, a.site.line).cmp(&(&b.site.function, b.site.line)))
+    });
     sites
 }
 

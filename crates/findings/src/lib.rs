@@ -3,6 +3,7 @@
 //! The types below are the JSON report, field for field (`docs/REPORT.md` documents it). Within [`VERSION`] fields are
 //! added, never renamed or removed. Shares are 0..1 of all data accesses (or of all cost) of the run; every `error` is the
 //! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no ground for one.
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,12 @@
 //! "Order"), hence before the scan that began later than that stamp. The one scan of slack covers records that the kernel
 //! was still writing on another CPU.
 
-use numamma_wire::{Event, Segment};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use numamma_trace::{LossKind, Losses};
+use numamma_wire::{Bell, Event, Segment};
 
 use crate::perf::decode::Record;
 use crate::perf::events::Events;
@@ -30,56 +35,24 @@ pub struct Collector {
     pending: Vec<(i64, What)>,
     records: Vec<Record>,
     last_scan: i64,
-    /// Events of the library that made no sense.
-    pub malformed: u64,
-    /// Allocation events that threads dropped, and how often they waited.
-    pub lost_full: u64,
-    rounds: u64,
 }
 
 impl Collector {
-    /// Reads all rings, and applies to `session` what is now in order.
-    pub fn scan(&mut self, events: &mut Events, segment: Option<&Segment>, session: &mut Session) {
+    /// Reads the kernel's rings, takes what the library's reader has, and applies to `session` what is now in order.
+    pub fn scan(&mut self, events: &mut Events, library: Option<&LibraryReader<'_>>, session: &mut Session) {
         let began = now();
-        if let Some(segment) = segment {
-            self.scan_library(segment);
-        }
+        let library_scan = library.map_or(i64::MAX, |reader| reader.take(&mut self.pending));
         events.drain(&mut self.records);
         for record in self.records.drain(..) {
             self.pending.push((record.time(), What::Kernel(record)));
         }
-        let limit = std::mem::replace(&mut self.last_scan, began);
+        let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan);
         self.apply_until(limit, session);
     }
 
     /// Applies everything that is left.
     pub fn finish(&mut self, session: &mut Session) {
         self.apply_until(i64::MAX, session);
-    }
-
-    fn scan_library(&mut self, segment: &Segment) {
-        self.rounds += 1;
-        // Whether a thread has ended is a system call: rings are given back at leisure.
-        let tidy = self.rounds.is_multiple_of(16);
-        for ring in segment.active_rings() {
-            let ended = tidy && ring.has_ended();
-            let owner = ring.owner();
-            let drained = ring.drain(|event| {
-                if let Ok(stamped) = event {
-                    let what = What::Library { pid: owner.pid, tid: owner.tid, event: stamped.event };
-                    self.pending.push((stamped.time as i64, what));
-                }
-            });
-            self.malformed += drained.malformed as u64;
-            if ended && let Some(losses) = ring.release() {
-                self.lost_full += losses.full;
-            }
-        }
-    }
-
-    /// What the rings that are still in use have lost.
-    pub fn count_losses(&mut self, segment: &Segment) {
-        self.lost_full += segment.active_rings().map(|ring| ring.losses().full).sum::<u64>();
     }
 
     fn apply_until(&mut self, limit: i64, session: &mut Session) {
@@ -92,6 +65,111 @@ impl Collector {
                 What::Library { pid, tid, event } => session.event(time, pid, tid, event),
             }
         }
+    }
+}
+
+/// Most events that may wait for the session. Beyond it the rings are left to fill, and their writers to wait: the
+/// recorder's memory must not grow without end.
+const MOST_WAITING: usize = 8 << 20;
+
+/// Longest time between two scans of the library's rings.
+const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Reads the library's rings on a thread of its own, so that no program waits while the recorder reads a symbol table.
+pub struct LibraryReader<'a> {
+    segment: &'a Segment,
+    state: Mutex<Read>,
+    done: AtomicBool,
+}
+
+/// What has been read.
+#[derive(Debug, Default)]
+struct Read {
+    events: Vec<(i64, What)>,
+    /// When the last whole scan began: everything stamped earlier has been read.
+    scanned: i64,
+    malformed: u64,
+    lost_full: u64,
+}
+
+impl<'a> LibraryReader<'a> {
+    /// A reader of `segment`.
+    pub fn new(segment: &'a Segment) -> Self {
+        Self { segment, state: Mutex::default(), done: AtomicBool::new(false) }
+    }
+
+    /// Reads until [`Self::stop`]; `notify` is called when something is waiting that should not wait long.
+    pub fn run(&self, notify: impl Fn()) {
+        let mut rounds = 0_u32;
+        while !self.done.load(Ordering::Acquire) {
+            let bell: Bell = self.segment.bell();
+            // Whether a thread has ended is a system call: rings are given back at leisure.
+            rounds = rounds.wrapping_add(1);
+            if self.scan(rounds.is_multiple_of(16)) > MOST_WAITING / 16 {
+                notify();
+            }
+            self.segment.wait(bell, LIBRARY_INTERVAL);
+        }
+    }
+
+    /// Makes [`Self::run`] return.
+    pub fn stop(&self) {
+        self.done.store(true, Ordering::Release);
+        let doorbell = &self.segment.header().doorbell;
+        doorbell.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: a futex word in memory that the segment keeps mapped.
+        unsafe { libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    /// Reads every ring once. Returns how many events wait.
+    pub fn scan(&self, tidy: bool) -> usize {
+        let began = now();
+        let mut events = Vec::new();
+        let (mut malformed, mut lost) = (0, 0);
+        if self.state().events.len() < MOST_WAITING {
+            for ring in self.segment.active_rings() {
+                let ended = tidy && ring.has_ended();
+                let owner = ring.owner();
+                let drained = ring.drain(|event| {
+                    if let Ok(stamped) = event {
+                        let what = What::Library { pid: owner.pid, tid: owner.tid, event: stamped.event };
+                        events.push((stamped.time as i64, what));
+                    }
+                });
+                malformed += drained.malformed;
+                if ended && let Some(losses) = ring.release() {
+                    lost += losses.full;
+                }
+            }
+        }
+        let mut state = self.state();
+        state.events.append(&mut events);
+        state.scanned = began;
+        state.malformed += malformed;
+        state.lost_full += lost;
+        state.events.len()
+    }
+
+    /// Moves what was read to `pending`; returns the time up to which that is everything.
+    fn take(&self, pending: &mut Vec<(i64, What)>) -> i64 {
+        let mut state = self.state();
+        pending.append(&mut state.events);
+        state.scanned
+    }
+
+    /// Ends the reading for good and books what the rings have lost.
+    pub fn close(&self, losses: &mut Losses) {
+        self.segment.close();
+        let state = self.state();
+        let in_use: u64 = self.segment.active_rings().map(|ring| ring.losses().full).sum();
+        losses.add(LossKind::HeapRing, state.lost_full + in_use);
+        losses.add(LossKind::MalformedEvent, state.malformed);
+        losses.add(LossKind::NoRing, self.segment.lost_no_ring());
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, Read> {
+        // A panic of the other thread has left the lists whole: nothing panics between their changes.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -30,7 +30,9 @@ pub enum RecordError {
     #[error("the kernel offers no clock sampling here ({0}); `numamma doctor` says what this machine has")]
     NoSampler(io::Error),
     /// Asked for a rate that the kernel refuses.
-    #[error("--rate {rate}: the kernel allows at most {max} samples a second; raise kernel.perf_event_max_sample_rate or lower --rate")]
+    #[error(
+        "--rate {rate}: the kernel allows at most {max} samples a second; raise kernel.perf_event_max_sample_rate or lower --rate"
+    )]
     RateTooHigh {
         /// What was asked for, Hz.
         rate: f64,

@@ -21,14 +21,16 @@ pub fn checkpoint(session: &mut Session, meta: &mut Meta) {
     // A full disk shows when the rows are flushed; the tables below are written again at the end.
     let threads: Vec<ThreadRow> = session.tasks.threads.iter().map(|t| t.row.clone()).collect();
     let processes: Vec<ProcessRow> = session.tasks.processes.iter().map(|p| p.row.clone()).collect();
-    let _ = writer.write_table(&threads).and_then(|()| writer.write_table(&processes)).and_then(|()| writer.write_meta(meta));
+    let _ = writer
+        .write_table(&threads)
+        .and_then(|()| writer.write_table(&processes))
+        .and_then(|()| writer.write_meta(meta));
 }
 
 /// Completes the dataset. `heap`: allocations were to be seen.
 pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), TraceError> {
     let end = meta.end;
-    let present: Vec<usize> =
-        (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
+    let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
     for process in present {
         session.emit_objects(process, i64::MAX);
     }

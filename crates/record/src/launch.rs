@@ -46,6 +46,7 @@ pub fn suspended(command: &[OsString], environment: &[(OsString, OsString)]) -> 
     // SAFETY: the child calls only async-signal-safe functions until exec; everything it uses was made before the fork.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
+        // SAFETY: as above; the descriptors and the argument arrays are copies of the parent's and stay open and alive.
         0 => unsafe {
             // The recorder's dispositions are not the program's: Rust ignores SIGPIPE, and handlers die with exec.
             libc::signal(libc::SIGPIPE, crate::signals::inherited_sigpipe());

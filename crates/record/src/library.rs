@@ -80,7 +80,8 @@ fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split('.').next()?.parse::<i32>().ok()) else {
+        let Some(pid) = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split('.').next()?.parse::<i32>().ok())
+        else {
             continue;
         };
         // SAFETY: signal 0 only asks whether the process exists.

@@ -28,6 +28,11 @@ pub enum Key {
 /// 2304 bytes).
 const THREAD_DESCRIPTOR: u64 = 2304;
 
+/// The break of a process without the library.
+const BREAK: &str = "[heap]";
+/// Anonymous mappings of a process without the library.
+const ANONYMOUS: &str = "[anonymous memory]";
+
 impl Session {
     /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about.
     pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) {
@@ -146,9 +151,7 @@ impl Session {
         let own = holds(&self.tasks.threads[thread]).then_some(thread);
         // Another thread's stack: a pointer to a local that was passed on. Rare, and threads are few.
         let first = self.tasks.processes[process].main;
-        let owner = own.or_else(|| {
-            self.tasks.threads[first..].iter().rposition(&holds).map(|n| n + first)
-        });
+        let owner = own.or_else(|| self.tasks.threads[first..].iter().rposition(&holds).map(|n| n + first));
         let Some(owner) = owner else { return false };
         let page = addr & !(self.page_bytes - 1);
         let thread = &mut self.tasks.threads[owner];
@@ -172,9 +175,7 @@ impl Session {
 
     /// Memory that is nobody's object: the allocator's own, the C library's, a program's that is not tracked.
     fn touch_region(&mut self, process: ProcessId, addr: u64) {
-        let of = &self.tasks.processes[process];
-        let Some((start, mapping)) = of.space.mappings.find(addr) else { return };
-        let tracked = of.row.tracked != 0;
+        let Some((start, mapping)) = self.tasks.processes[process].space.mappings.find(addr) else { return };
         let path = self.modules.path(mapping.path).to_owned();
         let (kind, name) = match mapping.kind {
             MappingKind::File if path.ends_with("/libnumamma.so") || path.starts_with("/memfd:numamma") => {
@@ -182,10 +183,10 @@ impl Session {
             }
             MappingKind::Kernel | MappingKind::Stack => (ObjectKind::Region, path.clone()),
             MappingKind::File => (ObjectKind::Mmap, file_name(&path).to_owned()),
-            // Without the library these are all that can be said of the program's memory.
-            MappingKind::Break if !tracked => (ObjectKind::Mmap, "[heap]".to_owned()),
-            MappingKind::Anonymous if !tracked => (ObjectKind::Mmap, "[anonymous memory]".to_owned()),
-            MappingKind::Break | MappingKind::Anonymous => (ObjectKind::Region, "allocator".to_owned()),
+            // Without the library these are all that can be said of the program's memory; with it, they are what the
+            // objects leave over (see emit_objects).
+            MappingKind::Break => (ObjectKind::Mmap, BREAK.to_owned()),
+            MappingKind::Anonymous => (ObjectKind::Mmap, ANONYMOUS.to_owned()),
         };
         let (bytes, from) = ((mapping.end - start) as i64, mapping.from);
         let row = self.named.entry((process, Key::Region(start))).or_insert_with(|| ObjectRow {
@@ -233,10 +234,14 @@ impl Session {
                 }
             }
         }
+        let tracked = self.tasks.processes[process].row.tracked != 0;
         let keys: Vec<_> = self.named.keys().filter(|(of, _)| *of == process).copied().collect();
         for key in keys {
             let Some(mut row) = self.named.remove(&key) else { continue };
             row.end = time;
+            if tracked && (row.name == BREAK || row.name == ANONYMOUS) {
+                (row.kind, row.name) = (ObjectKind::Region.name().into(), "allocator".into());
+            }
             if let Key::Stack(thread) = key.1 {
                 let thread = &self.tasks.threads[thread];
                 row.end = thread.row.end;

@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use numamma_symbols::Modules;
@@ -14,7 +12,7 @@ use numamma_trace::{DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta};
 use numamma_wire::{ENVIRONMENT, Segment};
 
 use crate::clock::tick;
-use crate::collect::{Collector, now};
+use crate::collect::{Collector, LibraryReader, now};
 use crate::error::RecordError;
 use crate::launch::{self, Running};
 use crate::library::Library;
@@ -30,6 +28,9 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(2);
 /// Time between two questions for the nodes of newly touched pages, at first and at last: short programs need the first,
 /// long ones should not pay for it.
 const NODES_INTERVAL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// Deepest call stack of an allocation: all that the wire can carry. Interpreters go deep.
+const MAX_FRAMES: u32 = 128;
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
@@ -143,26 +144,24 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     signals::set_program(running.pid);
     meta.start = now();
     let mut collector = Collector::default();
-    let segment = tracking.as_ref().map(|t| &*t.segment);
-    let ended = watch(&mut running, &mut events, segment, &mut collector, &mut session, &mut meta);
+    let reader = tracking.as_ref().map(|t| LibraryReader::new(&t.segment));
+    let ended = watch(&mut running, &mut events, reader.as_ref(), &mut collector, &mut session, &mut meta);
     signals::set_program(0);
 
     // What was written before the end is in the rings; descendants that live on are not waited for.
-    for _ in 0..2 {
-        collector.scan(&mut events, segment, &mut session);
+    if let Some(reader) = &reader {
+        reader.scan(true);
     }
+    collector.scan(&mut events, reader.as_ref(), &mut session);
     collector.finish(&mut session);
-    if let Some(segment) = segment {
-        segment.close();
-        collector.count_losses(segment);
-        session.losses.add(LossKind::NoRing, segment.lost_no_ring());
+    if let Some(reader) = &reader {
+        reader.close(&mut session.losses);
     }
-    session.losses.add(LossKind::HeapRing, collector.lost_full);
-    session.losses.add(LossKind::MalformedEvent, collector.malformed);
     drop(events);
     meta.end = now();
     meta.exit = Some(ended.status());
-    let (dir, samples) = (session.sink.dir().to_owned(), session.tasks.threads.iter().map(|t| t.row.samples as u64).sum());
+    let (dir, samples) =
+        (session.sink.dir().to_owned(), session.tasks.threads.iter().map(|t| t.row.samples as u64).sum());
     let failure = finish::finish(session, meta, options.heap).err().map(RecordError::from);
     Ok(Outcome { dir, ended, samples, failure, remarks })
 }
@@ -170,15 +169,16 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
 /// The library in the program and the rings it writes to.
 struct Tracking {
     library: Library,
-    segment: Arc<Segment>,
+    segment: Segment,
 }
 
 impl Tracking {
     fn new() -> Result<Self, RecordError> {
         let library = Library::write().map_err(RecordError::system("writing the library that tracks allocations"))?;
-        let segment = Segment::create(numamma_wire::Options::default())
-            .map_err(RecordError::system("creating shared memory for allocation events"))?;
-        Ok(Self { library, segment: Arc::new(segment) })
+        let segment =
+            Segment::create(numamma_wire::Options { max_frames: MAX_FRAMES, ..numamma_wire::Options::default() })
+                .map_err(RecordError::system("creating shared memory for allocation events"))?;
+        Ok(Self { library, segment })
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
@@ -196,19 +196,18 @@ impl Tracking {
 fn watch(
     running: &mut Running,
     events: &mut Events,
-    segment: Option<&Segment>,
+    reader: Option<&LibraryReader<'_>>,
     collector: &mut Collector,
     session: &mut Session,
     meta: &mut Meta,
 ) -> Ended {
-    let bell = Bell::new();
-    let done = AtomicBool::new(false);
+    let notice = Notice::new();
     std::thread::scope(|scope| {
-        if let (Some(segment), Some(bell)) = (segment, &bell) {
-            scope.spawn(|| bell.watch(segment, &done));
+        if let Some(reader) = reader {
+            scope.spawn(|| reader.run(|| notice.iter().for_each(Notice::give)));
         }
         let mut fds = events.fds();
-        fds.extend(bell.as_ref().map(|b| b.fd.as_raw_fd()));
+        fds.extend(notice.as_ref().map(|n| n.fd.as_raw_fd()));
         // SAFETY: asks for a descriptor of our own child, owned by nobody else; -1 on old kernels is ignored by poll.
         let exit = unsafe { libc::syscall(libc::SYS_pidfd_open, running.pid, 0) } as i32;
         // SAFETY: a new descriptor that is ours.
@@ -226,11 +225,11 @@ fn watch(
                     entry.fd = -1;
                 }
             }
-            if let Some(bell) = &bell {
-                bell.quiet();
+            if let Some(notice) = &notice {
+                notice.take();
             }
             let ended = running.ended();
-            collector.scan(events, segment, session);
+            collector.scan(events, reader, session);
             if asked.elapsed() >= ask_after {
                 ask_nodes(session);
                 (asked, ask_after) = (Instant::now(), (ask_after * 2).min(NODES_INTERVAL.1));
@@ -243,9 +242,8 @@ fn watch(
                 break status;
             }
         };
-        done.store(true, Ordering::Release);
-        if let Some(segment) = segment {
-            wake(segment);
+        if let Some(reader) = reader {
+            reader.stop();
         }
         Ended::from_wait_status(status)
     })
@@ -269,12 +267,12 @@ fn ask_nodes(session: &mut Session) {
     }
 }
 
-/// Turns the shared segment's doorbell, which is a futex, into something that can be polled.
-struct Bell {
+/// A word from the library's reader that can be polled for.
+struct Notice {
     fd: OwnedFd,
 }
 
-impl Bell {
+impl Notice {
     fn new() -> Option<Self> {
         // SAFETY: a new descriptor that is ours.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -282,30 +280,17 @@ impl Bell {
         (fd >= 0).then(|| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    fn watch(&self, segment: &Segment, done: &AtomicBool) {
-        while !done.load(Ordering::Acquire) {
-            let bell = segment.bell();
-            if matches!(segment.wait(bell, Duration::from_secs(1)), numamma_wire::Woken::Rung) {
-                let one = 1_u64;
-                // SAFETY: writes eight bytes from a live u64.
-                unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
-            }
-        }
+    fn give(&self) {
+        let one = 1_u64;
+        // SAFETY: writes eight bytes from a live u64.
+        unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    fn quiet(&self) {
+    fn take(&self) {
         let mut count = 0_u64;
         // SAFETY: reads eight bytes into a live u64; the descriptor does not block.
         unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
-}
-
-/// Rings the segment's own doorbell, so that the thread that waits for it looks up.
-fn wake(segment: &Segment) {
-    let doorbell = &segment.header().doorbell;
-    doorbell.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: a futex word in memory that the segment keeps mapped.
-    unsafe { libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// Why the library is not put into a program.
@@ -320,7 +305,10 @@ fn library_refused(executable: &Path) -> Option<Refused> {
     if module.is_static_executable() {
         return Some(Refused::Static);
     }
-    let sanitizer = module.needed().iter().find(|n| ["libasan", "libtsan", "liblsan", "libhwasan", "libmsan"].iter().any(|s| n.starts_with(s)))?;
+    let sanitizer = module
+        .needed()
+        .iter()
+        .find(|n| ["libasan", "libtsan", "liblsan", "libhwasan", "libmsan"].iter().any(|s| n.starts_with(s)))?;
     Some(Refused::Sanitizer(format!("the program is built with a sanitizer ({sanitizer}), which must be loaded first")))
 }
 

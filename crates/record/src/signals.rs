@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-const PASSED_ON: [i32; 6] =
-    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+const PASSED_ON: [i32; 6] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
 extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers.

@@ -36,8 +36,22 @@ const FUNCTIONS: [&str; 14] = [
 
 /// Wrappers that programs put round malloc everywhere.
 const WRAPPERS: [&str; 16] = [
-    "xmalloc", "xcalloc", "xrealloc", "xstrdup", "xnmalloc", "x2nrealloc", "xmemdup", "xzalloc", "g_malloc",
-    "g_malloc0", "g_realloc", "g_slice_alloc", "safe_malloc", "zmalloc", "zcalloc", "zrealloc",
+    "xmalloc",
+    "xcalloc",
+    "xrealloc",
+    "xstrdup",
+    "xnmalloc",
+    "x2nrealloc",
+    "xmemdup",
+    "xzalloc",
+    "g_malloc",
+    "g_malloc0",
+    "g_realloc",
+    "g_slice_alloc",
+    "safe_malloc",
+    "zmalloc",
+    "zcalloc",
+    "zrealloc",
 ];
 
 /// Index of the frame that stands for the site: the innermost that is neither a library's nor a wrapper; if there is

@@ -50,16 +50,7 @@ impl Stacks {
     /// Number of the stack with that hash in that process.
     pub fn number(&mut self, process: ProcessId, kind: SiteKind, hash: u64) -> u32 {
         *self.index.entry((process, kind, hash)).or_insert_with(|| {
-            self.stacks.push(Stack {
-                process,
-                kind,
-                hash,
-                count: 0,
-                bytes: 0,
-                freed: 0,
-                live_bytes: 0,
-                peak_bytes: 0,
-            });
+            self.stacks.push(Stack { process, kind, hash, count: 0, bytes: 0, freed: 0, live_bytes: 0, peak_bytes: 0 });
             self.stacks.len() as u32 - 1
         })
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use numamma_findings::{WITHOUT_ACCESS, Findings, Object};
+use numamma_findings::{Findings, Object, WITHOUT_ACCESS};
 
 use crate::rows::{finite, objects::first_touch_shares};
 use crate::text::units;

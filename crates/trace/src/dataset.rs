@@ -41,8 +41,7 @@ impl Dataset {
         struct Format {
             format: u32,
         }
-        let Format { format } =
-            serde_json::from_str(&text).map_err(|e| TraceError::damaged(&path)(e.to_string()))?;
+        let Format { format } = serde_json::from_str(&text).map_err(|e| TraceError::damaged(&path)(e.to_string()))?;
         if format > FORMAT {
             return Err(TraceError::Newer { path: dir.into(), found: format, known: FORMAT });
         }

@@ -43,6 +43,9 @@ pub struct Located {
     pub bias: u64,
 }
 
+/// Code from memory, with the bytes that it was.
+type Window = (Vec<u8>, Rc<RefCell<Unit>>);
+
 /// All code that was sampled.
 #[derive(Debug, Default)]
 pub struct CodeCache {
@@ -50,7 +53,7 @@ pub struct CodeCache {
     /// Windows in files, by sampled address: code of no known function.
     file_windows: FxHashMap<(PathId, u64), Rc<RefCell<Unit>>>,
     /// Windows in memory, by process and sampled address, with the bytes they were made from: such code changes.
-    memory_windows: FxHashMap<(i32, u64), (Vec<u8>, Rc<RefCell<Unit>>)>,
+    memory_windows: FxHashMap<(i32, u64), Window>,
 }
 
 impl CodeCache {

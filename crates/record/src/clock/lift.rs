@@ -49,18 +49,51 @@ pub enum Arithmetic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// `to = from`; `wide`: 64 bits, else 32 with the upper half cleared.
-    Move { to: u8, from: Value, wide: bool },
-    SignExtend { to: u8, from: u8 },
-    Address { to: u8, operand: Operand, wide: bool },
-    Arithmetic { op: Arithmetic, to: u8, from: Value, wide: bool },
+    Move {
+        to: u8,
+        from: Value,
+        wide: bool,
+    },
+    SignExtend {
+        to: u8,
+        from: u8,
+    },
+    Address {
+        to: u8,
+        operand: Operand,
+        wide: bool,
+    },
+    Arithmetic {
+        op: Arithmetic,
+        to: u8,
+        from: Value,
+        wide: bool,
+    },
     /// Shift left (positive) or right (negative) by a constant.
-    Shift { to: u8, by: i8, wide: bool },
+    Shift {
+        to: u8,
+        by: i8,
+        wide: bool,
+    },
     /// Sets the flags as subtraction (compare) or and (test) would.
-    Compare { a: u8, b: Value, wide: bool, test: bool },
+    Compare {
+        a: u8,
+        b: Value,
+        wide: bool,
+        test: bool,
+    },
     /// Moves the stack pointer by that many bytes (push, pop).
-    Stack { by: i64, writes: Option<u8> },
-    Jump { to: u64 },
-    Branch { condition: ConditionCode, to: u64 },
+    Stack {
+        by: i64,
+        writes: Option<u8>,
+    },
+    Jump {
+        to: u64,
+    },
+    Branch {
+        condition: ConditionCode,
+        to: u64,
+    },
     /// Leaves straight-line code in a way that is not followed: call, return, indirect jump, trap.
     Leave,
     /// Anything else: what it writes becomes unknown.

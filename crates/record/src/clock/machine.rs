@@ -103,7 +103,11 @@ impl Machine {
             }
             Effect::Compare { a, b, wide, test } => {
                 if let Some((a, b)) = self.get(a).zip(self.value(b)) {
-                    if test { self.set_logic_flags(a & b, wide) } else { self.sum(a, b, true, wide) };
+                    if test {
+                        self.set_logic_flags(a & b, wide)
+                    } else {
+                        self.sum(a, b, true, wide)
+                    };
                 }
             }
             Effect::Stack { by, writes } => {

@@ -101,14 +101,7 @@ fn forward(code: &Code, at: usize, machine: &Machine) -> Result<Found, Rule> {
 }
 
 /// Adds the accesses of the block of `center`, as far as their addresses can be had from the registers at `at`.
-fn spread(
-    code: &Code,
-    recovery: &mut Recovery,
-    at: usize,
-    center: usize,
-    machine: &Machine,
-    found: &mut Vec<Found>,
-) {
+fn spread(code: &Code, recovery: &mut Recovery, at: usize, center: usize, machine: &Machine, found: &mut Vec<Found>) {
     let (first, last) = code.block(center);
     let count = code.ops[first..=last].iter().flat_map(|op| op.operands.iter().flatten()).count();
     if count == 0 {

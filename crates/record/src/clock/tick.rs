@@ -56,7 +56,7 @@ pub fn rate_for(overhead: f64, cost_ns: f64, max_rate: Option<u64>) -> f64 {
 /// does something every millisecond.
 pub fn period_of(rate_hz: f64) -> u64 {
     let wanted = (1e6 / rate_hz).round().max(10.0) as u64;
-    let prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+    let prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
     (wanted..).find(prime).unwrap_or(wanted) * 1000
 }
 

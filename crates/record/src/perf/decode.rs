@@ -34,17 +34,60 @@ pub enum Source {
 /// A record, with the time at which the kernel made it.
 #[derive(Debug, PartialEq)]
 pub enum Record {
-    Sample { time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: Box<Registers> },
+    Sample {
+        time: i64,
+        pid: i32,
+        tid: i32,
+        cpu: i32,
+        ip: u64,
+        registers: Box<Registers>,
+    },
     /// A page fault in user code: `addr` is the address, `ip` the user's instruction.
-    Fault { time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, addr: u64 },
-    Map { time: i64, pid: i32, start: u64, len: u64, offset: u64, prot: u32, path: String },
-    Name { time: i64, pid: i32, tid: i32, exec: bool, name: String },
-    Fork { time: i64, pid: i32, tid: i32, parent: i32 },
-    Exit { time: i64, pid: i32, tid: i32 },
-    Lost { count: u64 },
+    Fault {
+        time: i64,
+        pid: i32,
+        tid: i32,
+        cpu: i32,
+        ip: u64,
+        addr: u64,
+    },
+    Map {
+        time: i64,
+        pid: i32,
+        start: u64,
+        len: u64,
+        offset: u64,
+        prot: u32,
+        path: String,
+    },
+    Name {
+        time: i64,
+        pid: i32,
+        tid: i32,
+        exec: bool,
+        name: String,
+    },
+    Fork {
+        time: i64,
+        pid: i32,
+        tid: i32,
+        parent: i32,
+    },
+    Exit {
+        time: i64,
+        pid: i32,
+        tid: i32,
+    },
+    Lost {
+        count: u64,
+    },
     Throttled,
     /// A sample without user registers (the thread had none, or it is a 32-bit program).
-    NoRegisters { time: i64, pid: i32, tid: i32 },
+    NoRegisters {
+        time: i64,
+        pid: i32,
+        tid: i32,
+    },
 }
 
 const LOST: u32 = 2;
@@ -100,9 +143,12 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
             name: text(body.get(8..body.len().checked_sub(32)?)?),
         },
         // pid, ppid, tid, ptid, time
-        FORK => {
-            Record::Fork { time: i64_at(body, 16)?, pid: i32_at(body, 0)?, parent: i32_at(body, 4)?, tid: i32_at(body, 8)? }
-        }
+        FORK => Record::Fork {
+            time: i64_at(body, 16)?,
+            pid: i32_at(body, 0)?,
+            parent: i32_at(body, 4)?,
+            tid: i32_at(body, 8)?,
+        },
         EXIT => Record::Exit { time: i64_at(body, 16)?, pid: i32_at(body, 0)?, tid: i32_at(body, 8)? },
         LOST => Record::Lost { count: u64_at(body, 8)? },
         LOST_SAMPLES => Record::Lost { count: u64_at(body, 0)? },
@@ -143,8 +189,8 @@ fn registers(words: &[u8]) -> Option<Registers> {
     for (word, number) in NUMBER.into_iter().enumerate() {
         general[number] = u64_at(words, word * 8)?;
     }
-    for r in 8..16 {
-        general[r] = u64_at(words, (r + 2) * 8)?;
+    for (r, value) in general.iter_mut().enumerate().take(16).skip(8) {
+        *value = u64_at(words, (r + 2) * 8)?;
     }
     Some(Registers { general, flags: u64_at(words, 72)? })
 }

@@ -41,8 +41,7 @@ pub fn clock_attr(period: u64) -> Attr {
     }
 }
 
-const COMMON: u64 =
-    attr::SAMPLE_IDENTIFIER | attr::SAMPLE_IP | attr::SAMPLE_TID | attr::SAMPLE_TIME | attr::SAMPLE_CPU;
+const COMMON: u64 = attr::SAMPLE_IDENTIFIER | attr::SAMPLE_IP | attr::SAMPLE_TID | attr::SAMPLE_TIME | attr::SAMPLE_CPU;
 const FLAGS: u64 = attr::DISABLED
     | attr::INHERIT
     | attr::ENABLE_ON_EXEC

@@ -42,8 +42,7 @@ impl Images {
             return;
         }
         // What was loaded here before is gone.
-        let covered: Vec<u64> =
-            self.by_start.range(start..mapping.end).map(|(&low, _)| low).collect();
+        let covered: Vec<u64> = self.by_start.range(start..mapping.end).map(|(&low, _)| low).collect();
         for low in covered {
             self.by_start.remove(&low);
         }
