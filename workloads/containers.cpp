@@ -72,7 +72,7 @@ int main(int argc, char **argv)
         require(sum == (uint64_t(1 << 15) - 1) * (1 << 15) / 2, "sum over the map");
     });
 
-    end += 0.15 * seconds;
+    end += 0.10 * seconds;
     auto hash = make_hash(1 << 15);
     until(end, [&] {
         uint64_t sum = 0;
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
         require(sum == (uint64_t(1 << 15) - 1) * (1 << 15) / 2, "sum over the hash");
     });
 
-    end += 0.10 * seconds;
+    end += 0.15 * seconds;
     auto text = make_text(4 << 20);
     until(end, [&] {
         uint64_t sum = 0;

@@ -214,10 +214,10 @@ fn attributed() -> f64 {
     0.97
 }
 fn others() -> f64 {
-    0.02
+    0.03
 }
 fn sampled() -> f64 {
-    0.5
+    0.3
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch
         let (function, file, line) = match tables.code(touch.process, touch.ip) {
             Some(row) if !row.function.is_empty() => (row.function.clone(), row.file.clone(), row.line),
             Some(row) if !row.module.is_empty() => {
-                (format!("{}+{:#x}", crate::groups::file_name(&row.module), row.offset), String::new(), 0)
+                (format!("{}+{:#x}", crate::groups::file_name(&row.module), row.module_offset), String::new(), 0)
             }
             _ => (String::new(), String::new(), 0),
         };

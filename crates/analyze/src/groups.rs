@@ -1,6 +1,6 @@
 //! Which objects are one line of the report: all objects of a call site, all instances of a variable.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use numamma_attribute::Index;
 use numamma_trace::{FrameRow, NONE, ObjectKind, ObjectRow};
@@ -20,18 +20,29 @@ pub struct Group {
     pub site: Option<i32>,
     /// All sites of the dataset in the group.
     pub sites: Vec<i32>,
+    /// Instances made during the run.
     pub instances: u64,
     /// Largest instance.
     pub bytes: u64,
     /// Whether pages are counted from the start of each instance; else by address.
     pub by_offset: bool,
     smallest: u64,
+    /// Instances that were touched.
+    rows: u64,
 }
 
 impl Group {
+    /// Kind as reports name it: what lies in a section is static data.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            ObjectKind::Section => ObjectKind::Static.name(),
+            kind => kind.name(),
+        }
+    }
+
     /// Whether it is no object of the program's: a section of a module, a file, memory that no call site made.
     pub fn is_filler(&self) -> bool {
-        self.site.is_none() && (self.name.starts_with('[') || self.kind == ObjectKind::Mmap)
+        self.site.is_none() && matches!(self.kind, ObjectKind::Section | ObjectKind::Mmap | ObjectKind::Tls)
     }
 }
 
@@ -75,7 +86,7 @@ impl Groups {
             });
             let group = &mut groups[id as usize];
             let bytes = row.bytes as u64;
-            group.instances += 1;
+            group.rows += 1;
             group.bytes = group.bytes.max(bytes);
             group.smallest = group.smallest.min(bytes);
             if row.site != NONE && !group.sites.contains(&row.site) {
@@ -84,9 +95,11 @@ impl Groups {
             of_object.push(Some(id));
         }
         for group in &mut groups {
-            group.by_offset = group.instances == 1 || group.smallest >= tables.page_bytes;
+            group.by_offset = group.rows == 1 || group.smallest >= tables.page_bytes;
+            // Only instances that were touched have rows; the sites know of all.
+            let made: i64 = group.sites.iter().map(|&site| tables.allocations(site)).sum();
+            group.instances = group.rows.max(made as u64);
         }
-        number_equal_names(&mut groups);
         Self { groups, of_object, index: Index::new(&tables.objects) }
     }
 }
@@ -101,10 +114,10 @@ fn key(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Key {
             }
         }
         _ if row.site != NONE => match tables.site_frame(row.site) {
-            Some(frame) if !frame.module.is_empty() => Key::Site(kind, frame.module.clone(), frame.offset, 0),
+            Some(frame) if !frame.module.is_empty() => Key::Site(kind, frame.module.clone(), frame.module_offset, 0),
             _ => Key::Site(kind, String::new(), 0, row.site),
         },
-        ObjectKind::Static => {
+        ObjectKind::Static | ObjectKind::Section => {
             // The address tells variables of one name apart; in another process the module may lie elsewhere.
             let place = tables.module_offset(row);
             Key::Variable(kind, row.module.clone(), row.name.clone(), place)
@@ -133,6 +146,7 @@ fn new_group(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Group {
         bytes: 0,
         by_offset: true,
         smallest: u64::MAX,
+        rows: 0,
     }
 }
 
@@ -152,10 +166,10 @@ pub fn frame_name(frame: &FrameRow) -> String {
     };
     match (short_function(&frame.function), place.as_str(), frame.module.as_str()) {
         ("", "", "") => format!("{:#x}", frame.ip),
-        ("", "", module) => format!("{}+{:#x}", file_name(module), frame.offset),
+        ("", "", module) => format!("{}+{:#x}", file_name(module), frame.module_offset),
         ("", place, _) => place.to_owned(),
         // A function without lines: the module says where, the offset tells calls apart.
-        (function, "", module) => format!("{function} {}+{:#x}", file_name(module), frame.offset),
+        (function, "", module) => format!("{function} {}+{:#x}", file_name(module), frame.module_offset),
         (function, place, _) => format!("{function} {place}"),
     }
 }
@@ -186,24 +200,26 @@ pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Several groups of one name (calls on one line, variables of one name) get numbers.
-fn number_equal_names(groups: &mut [Group]) {
-    let mut total: HashMap<String, usize> = HashMap::new();
-    for group in groups.iter() {
-        *total.entry(group.name.clone()).or_default() += 1;
-    }
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    for group in groups {
-        if total[&group.name] > 1 {
-            let number = seen.entry(group.name.clone()).or_default();
+/// Names for groups in the order of the report: of several with one name (calls on one line, variables of several
+/// modules) the first keeps it, the others are told apart by module or number.
+pub fn distinct_names<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<String> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut taken: HashSet<String> = HashSet::new();
+    groups
+        .map(|group| {
+            let number = seen.entry(&group.name).or_default();
             *number += 1;
-            group.name = match &group.module {
-                Some(module) if *number == 1 => format!("{} ({module})", group.name),
-                Some(module) => format!("{} ({module} #{number})", group.name),
-                None => format!("{} #{number}", group.name),
+            let with_module = || Some(format!("{} ({})", group.name, group.module.as_deref()?));
+            let name = match *number {
+                1 => group.name.clone(),
+                n => {
+                    with_module().filter(|name| !taken.contains(name)).unwrap_or_else(|| format!("{} #{n}", group.name))
+                }
             };
-        }
-    }
+            taken.insert(name.clone());
+            name
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &HashMap<GroupId, usize>
             }
             Some(row) if !row.module.is_empty() => {
                 let module = file_name(&row.module).to_owned();
-                (format!("{module}+{:#x}", row.offset), String::new(), 0, module)
+                (format!("{module}+{:#x}", row.module_offset), String::new(), 0, module)
             }
             _ => ("[code in no file]".to_owned(), String::new(), 0, "[jit]".to_owned()),
         };

@@ -11,7 +11,7 @@ use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, 
 use crate::counters::{Count, Counters};
 use crate::detail;
 use crate::first_touch::Touches;
-use crate::groups::{GroupId, Groups, frame_name, short_function};
+use crate::groups::{GroupId, Groups, distinct_names, frame_name, short_function};
 use crate::lines;
 use crate::pages::PageNodes;
 use crate::pattern::{self, Owned};
@@ -42,8 +42,8 @@ impl Tables {
         }
         let mut module_start: HashMap<(i32, String), i64> = HashMap::new();
         for row in dataset.read::<numamma_trace::ModuleRow>()? {
-            let start = module_start.entry((row.process, row.path)).or_insert(row.start);
-            *start = row.start.min(*start);
+            let start = module_start.entry((row.process, row.path)).or_insert(row.start_addr);
+            *start = row.start_addr.min(*start);
         }
         Ok(Self {
             objects: dataset.read()?,
@@ -75,6 +75,11 @@ impl Tables {
             .iter()
             .find(|f| (&f.function, &f.file, f.line) == (&row.function, &row.file, row.line))
             .or_else(|| frames.first())
+    }
+
+    /// Allocations of a site over the whole run.
+    pub fn allocations(&self, site: i32) -> i64 {
+        self.sites.get(&site).map_or(0, |row| row.count)
     }
 
     /// A static object's address relative to its module, which is the same in every process.
@@ -115,10 +120,12 @@ pub fn findings(
     let pages = detail::pages_by_group(groups, counters, touches, nodes);
     let order = order(groups, counters, &pages);
     let ids: HashMap<GroupId, usize> = order.iter().enumerate().map(|(id, &group)| (group, id)).collect();
+    let names = distinct_names(order.iter().map(|&group| &groups.groups[group as usize]));
     let objects = order
         .iter()
+        .zip(names)
         .enumerate()
-        .map(|(id, &group)| object(id, group, tables, groups, counters, &pages[group as usize]))
+        .map(|(id, (&group, name))| object(id, name, group, tables, groups, counters, &pages[group as usize]))
         .collect();
     Findings {
         version: VERSION,
@@ -156,6 +163,7 @@ pub fn order(groups: &Groups, counters: &Counters, pages: &[Vec<detail::GroupPag
 
 fn object(
     id: usize,
+    name: String,
     number: GroupId,
     tables: &Tables,
     groups: &Groups,
@@ -187,8 +195,8 @@ fn object(
         .collect();
     Object {
         id,
-        name: group.name.clone(),
-        kind: group.kind.name().into(),
+        name,
+        kind: group.kind_name().into(),
         module: group.module.clone(),
         site: group.site.map(|site| tables.call_site(site)),
         instances: group.instances,
@@ -288,8 +296,8 @@ fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Threa
                 tid: row.tid,
                 pid: row.pid,
                 name: row.name.clone(),
-                start_s: seconds(row.start),
-                end_s: (row.end != i64::MAX).then(|| seconds(row.end)),
+                start_s: seconds(row.start_time),
+                end_s: (row.end_time != i64::MAX).then(|| seconds(row.end_time)),
                 samples: row.samples as u64,
                 cost_s: count.cost as f64 / 1e9,
                 reads: count.reads,
@@ -314,8 +322,9 @@ fn sites(tables: &Tables, groups: &Groups, ids: &HashMap<GroupId, usize>) -> Vec
     let mut rows: Vec<&SiteRow> = tables.sites.values().collect();
     rows.sort_by_key(|row| row.site);
     for row in rows {
-        let place =
-            tables.site_frame(row.site).map_or((String::new(), i64::from(row.site)), |f| (f.module.clone(), f.offset));
+        let place = tables
+            .site_frame(row.site)
+            .map_or((String::new(), i64::from(row.site)), |f| (f.module.clone(), f.module_offset));
         let key = (row.kind.clone(), place.0, place.1, row.function.clone());
         let site = merged.entry(key).or_insert_with(|| Site {
             kind: row.kind.clone(),

@@ -37,8 +37,8 @@ impl Index {
             let span = Span {
                 low,
                 high: low.saturating_add(row.bytes.max(1) as u64),
-                start: row.start,
-                end: row.end,
+                start: row.start_time,
+                end: row.end_time,
                 object: number as u32,
             };
             spans.entry((row.process.max(0), kind)).or_default().push(span);

@@ -38,7 +38,7 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
         let untracked = session.tasks.processes.iter().filter(|p| p.row.tracked == 0 && p.row.samples > 0).count();
         session.losses.add(LossKind::UntrackedProcess, untracked as u64);
     }
-    let unsampled = session.tasks.threads.iter().filter(|t| t.row.samples == 0 && t.row.end < end).count();
+    let unsampled = session.tasks.threads.iter().filter(|t| t.row.samples == 0 && t.row.end_time < end).count();
     session.losses.add(LossKind::ShortThread, unsampled as u64);
     session.losses.add(LossKind::CutStack, session.stacks.cut);
 
@@ -109,7 +109,7 @@ fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
                     depth: frames.len() as i32,
                     ip: place.ip as i64,
                     module: module.clone(),
-                    offset,
+                    module_offset: offset,
                     function,
                     file,
                     line,
@@ -147,7 +147,7 @@ fn code(session: &mut Session) -> Vec<CodeRow> {
         .map(|((process, ip), image)| {
             let (module, offset, frames) = frames_at(session, image);
             let (function, file, line) = source(frames.first());
-            CodeRow { process: process as i32, ip: ip as i64, module, offset, function, file, line }
+            CodeRow { process: process as i32, ip: ip as i64, module, module_offset: offset, function, file, line }
         })
         .collect();
     rows.sort_by_key(|row| (row.process, row.ip));
@@ -182,11 +182,11 @@ fn module_row(session: &mut Session, process: usize, start: u64, mapping: &Mappi
         process: process as i32,
         path,
         build_id,
-        start: start as i64,
-        end: mapping.end as i64,
+        start_addr: start as i64,
+        end_addr: mapping.end as i64,
         file_offset: mapping.offset as i64,
         executable: mapping.executable.into(),
-        from: mapping.from,
-        until,
+        map_time: mapping.from,
+        unmap_time: until,
     }
 }

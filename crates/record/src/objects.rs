@@ -3,6 +3,7 @@
 //! The attribution proper is a later stage that works on the dataset alone; here it is decided only which objects need a
 //! row, so that the dataset grows with what was sampled and not with what was allocated.
 
+use numamma_symbols::VariableKind;
 use numamma_trace::{NONE, ObjectKind, ObjectRow};
 
 use crate::session::Session;
@@ -14,8 +15,8 @@ use crate::tasks::{ProcessId, ThreadId};
 /// Identity of an object that is neither heap nor mmap, within its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// A variable of an image, by its run-time address.
-    Static(u64),
+    /// A variable or section of an image, by its run-time address and size: a section begins where its first variable does.
+    Static(u64, u64),
     /// A thread's instance of a thread-local variable, by its address.
     Tls(ThreadId, u64),
     /// A thread's stack.
@@ -56,7 +57,7 @@ impl Session {
         if low == 0 || addr < low || addr >= pointer + THREAD_DESCRIPTOR {
             return false;
         }
-        let (start, tid) = (row.start.min(time), thread as i32);
+        let (start, tid) = (row.start_time.min(time), thread as i32);
         // The executable's block ends at the thread pointer (variant II of the TLS ABI), those of libraries lie below.
         let variable = self.executable(process).and_then(|module| {
             let block = module.tls_block()?;
@@ -81,8 +82,8 @@ impl Session {
             thread: tid,
             addr: at as i64,
             bytes: bytes as i64,
-            start,
-            end: i64::MAX,
+            start_time: start,
+            end_time: i64::MAX,
             module,
         });
         true
@@ -102,17 +103,22 @@ impl Session {
         let Some(variable) = module.data_at(addr.wrapping_sub(bias)) else { return false };
         let at = variable.address.wrapping_add(bias);
         let path = self.modules.path(path).to_owned();
-        self.named.entry((process, Key::Static(at))).or_insert_with(|| ObjectRow {
+        self.named.entry((process, Key::Static(at, variable.size))).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
-            kind: ObjectKind::Static.name().into(),
+            kind: match variable.kind {
+                VariableKind::Section => ObjectKind::Section,
+                _ => ObjectKind::Static,
+            }
+            .name()
+            .into(),
             name: variable.name.clone(),
             site: NONE,
             thread: NONE,
             addr: at as i64,
             bytes: variable.size as i64,
-            start: from,
-            end: i64::MAX,
+            start_time: from,
+            end_time: i64::MAX,
             module: path,
         });
         true
@@ -143,7 +149,7 @@ impl Session {
         let holds = |t: &crate::tasks::Thread| {
             let row = &t.row;
             row.process as ProcessId == process
-                && row.end == i64::MAX
+                && row.end_time == i64::MAX
                 && row.stack_high != 0
                 && (row.stack_low.max(row.stack_high - main_stack_limit() as i64) as u64..row.stack_high as u64)
                     .contains(&addr)
@@ -166,8 +172,8 @@ impl Session {
             thread: owner as i32,
             addr: 0,
             bytes: row.stack_high,
-            start: row.start,
-            end: i64::MAX,
+            start_time: row.start_time,
+            end_time: i64::MAX,
             module: String::new(),
         });
         true
@@ -198,8 +204,8 @@ impl Session {
             thread: NONE,
             addr: start as i64,
             bytes,
-            start: from,
-            end: i64::MAX,
+            start_time: from,
+            end_time: i64::MAX,
             module: String::new(),
         });
         // The break grows in place.
@@ -217,7 +223,7 @@ impl Session {
     /// The release of a touched object is taken back: its row goes.
     pub(crate) fn unrelease(&mut self, process: ProcessId, addr: u64, object: Live) {
         let is_it = |row: &ObjectRow| {
-            row.process as ProcessId == process && row.addr == addr as i64 && row.start == object.start
+            row.process as ProcessId == process && row.addr == addr as i64 && row.start_time == object.start
         };
         if let Some(at) = self.sink.objects.iter().rposition(is_it) {
             self.sink.objects.remove(at);
@@ -238,18 +244,30 @@ impl Session {
         let keys: Vec<_> = self.named.keys().filter(|(of, _)| *of == process).copied().collect();
         for key in keys {
             let Some(mut row) = self.named.remove(&key) else { continue };
-            row.end = time;
+            row.end_time = time;
             if tracked && (row.name == BREAK || row.name == ANONYMOUS) {
                 (row.kind, row.name) = (ObjectKind::Region.name().into(), "allocator".into());
             }
             if let Key::Stack(thread) = key.1 {
                 let thread = &self.tasks.threads[thread];
-                row.end = thread.row.end;
+                row.end_time = thread.row.end_time;
                 // What was used of it, which is what has pages; `bytes` held its end.
                 row.addr = thread.stack_touched as i64;
                 row.bytes -= row.addr;
             }
             self.sink.object(row);
+        }
+    }
+
+    /// Images were replaced at `ranges`: the rows of their variables end, since others may lie there now.
+    pub(crate) fn images_gone(&mut self, process: ProcessId, ranges: &[(u64, u64)], time: i64) {
+        let gone =
+            |key: &Key| matches!(key, Key::Static(at, _) if ranges.iter().any(|(low, high)| (low..high).contains(&at)));
+        let keys: Vec<_> = self.named.keys().filter(|(of, key)| *of == process && gone(key)).copied().collect();
+        for key in keys {
+            if let Some(row) = self.named.remove(&key) {
+                self.sink.object(ObjectRow { end_time: time, ..row });
+            }
         }
     }
 
@@ -274,8 +292,8 @@ fn live_row(process: ProcessId, kind: SiteKind, addr: u64, object: Live, end: i6
         thread: object.thread,
         addr: addr as i64,
         bytes: object.bytes as i64,
-        start: object.start,
-        end,
+        start_time: object.start,
+        end_time: end,
         module: String::new(),
     }
 }

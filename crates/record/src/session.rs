@@ -1,6 +1,6 @@
 //! The recording as it grows: events in the order of their time, applied to what is known of the program.
 
-use numamma_trace::{FirstTouchRow, LossKind, Losses, Rule, SampleRow};
+use numamma_trace::{FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
 use numamma_wire::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,10 +13,15 @@ use crate::sink::Sink;
 use crate::sites::{Place, SiteKind, Stacks};
 use crate::space::mappings::{Mapping, MappingKind, PathId};
 use crate::space::{Live, Space};
-use crate::tasks::{ProcessId, Tasks, ThreadId};
+use crate::tasks::{ProcessId, Tasks, Thread, ThreadId};
 
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
+
+/// A thread's row without what its old address space meant.
+fn cleared(row: &ThreadRow) -> ThreadRow {
+    ThreadRow { stack_low: 0, stack_high: 0, tls_low: 0, tls_high: 0, ..row.clone() }
+}
 
 /// One recording in progress.
 #[derive(Debug)]
@@ -86,7 +91,10 @@ impl Session {
                     executable,
                     from: time,
                 };
-                self.tasks.processes[process].space.map(start, mapping);
+                let gone = self.tasks.processes[process].space.map(start, mapping);
+                if !gone.is_empty() {
+                    self.images_gone(process, &gone, time);
+                }
             }
             Record::Name { time, pid, exec: true, name, .. } => self.exec(pid, name, time),
             Record::Name { time, pid, tid, exec: false, name } => {
@@ -108,7 +116,8 @@ impl Session {
             Record::Exit { time, pid, tid } => {
                 self.tasks.end_thread(tid, time);
                 let process = self.tasks.process(pid, time);
-                let alive = |t: &crate::tasks::Thread| t.row.process as ProcessId == process && t.row.end == i64::MAX;
+                let alive =
+                    |t: &crate::tasks::Thread| t.row.process as ProcessId == process && t.row.end_time == i64::MAX;
                 if !self.tasks.threads[self.tasks.processes[process].main..].iter().any(alive) {
                     self.end_process(pid, time);
                 }
@@ -124,6 +133,17 @@ impl Session {
 
     /// A process becomes another program: a new address space, a new main thread.
     fn exec(&mut self, pid: i32, name: String, time: i64) {
+        // A child that was forked to execute something is not worth a process of its own in the report.
+        let unused = self.tasks.present(pid).filter(|&process| self.tasks.processes[process].row.samples == 0);
+        if let Some(process) = unused {
+            self.forget_objects(process);
+            let of = &mut self.tasks.processes[process];
+            of.space = Space::default();
+            (of.row.command, of.row.tracked) = (name.clone(), 0);
+            let main = &mut self.tasks.threads[of.main];
+            *main = Thread { row: ThreadRow { name, ..cleared(&main.row) }, pointer: None, stack_touched: u64::MAX };
+            return;
+        }
         let parent = match self.end_process(pid, time) {
             Some(old) => self.tasks.processes[old].row.parent,
             None => 0,
@@ -131,6 +151,13 @@ impl Session {
         let process = self.tasks.start_process(pid, parent, Space::default(), name.clone(), time);
         let main = self.tasks.processes[process].main;
         self.tasks.threads[main].row.name = name;
+    }
+
+    /// Drops what was noted of a process that turned out to have done nothing.
+    fn forget_objects(&mut self, process: ProcessId) {
+        self.named.retain(|(of, _), _| *of != process);
+        self.touched.retain(|(of, _, _)| *of != process);
+        self.pages.remove(&process);
     }
 
     fn end_process(&mut self, pid: i32, time: i64) -> Option<ProcessId> {

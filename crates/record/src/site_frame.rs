@@ -85,7 +85,7 @@ mod tests {
             depth: 0,
             ip: 0,
             module: module.into(),
-            offset: 0,
+            module_offset: 0,
             function: function.into(),
             file: String::new(),
             line: 0,

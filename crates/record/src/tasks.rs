@@ -47,6 +47,11 @@ impl Tasks {
         }
     }
 
+    /// The present process with that kernel id, if there is one.
+    pub fn present(&self, pid: i32) -> Option<ProcessId> {
+        self.process_of.get(&pid).copied()
+    }
+
     /// The present thread with that kernel id; created if unknown.
     pub fn thread(&mut self, pid: i32, tid: i32, time: i64) -> ThreadId {
         let process = self.process(pid, time);
@@ -75,8 +80,8 @@ impl Tasks {
                 pid,
                 parent,
                 command,
-                start: time,
-                end: i64::MAX,
+                start_time: time,
+                end_time: i64::MAX,
                 tracked: 0,
                 samples: 0,
             },
@@ -94,7 +99,7 @@ impl Tasks {
         // Creating the process may have created this very thread.
         if let Some(&thread) = self.thread_of.get(&tid)
             && self.threads[thread].row.process as ProcessId == process
-            && self.threads[thread].row.end == i64::MAX
+            && self.threads[thread].row.end_time == i64::MAX
             && tid == pid
         {
             return thread;
@@ -108,8 +113,8 @@ impl Tasks {
                 pid,
                 tid,
                 name,
-                start: time,
-                end: i64::MAX,
+                start_time: time,
+                end_time: i64::MAX,
                 stack_low: 0,
                 stack_high: 0,
                 tls_low: 0,
@@ -126,17 +131,17 @@ impl Tasks {
     /// A thread ended. Returns it.
     pub fn end_thread(&mut self, tid: i32, time: i64) -> Option<ThreadId> {
         let thread = self.thread_of.remove(&tid)?;
-        self.threads[thread].row.end = time;
+        self.threads[thread].row.end_time = time;
         Some(thread)
     }
 
     /// The process with that kernel id is gone (or has become another by exec). Returns it.
     pub fn end_process(&mut self, pid: i32, time: i64) -> Option<ProcessId> {
         let process = self.process_of.remove(&pid)?;
-        self.processes[process].row.end = time;
+        self.processes[process].row.end_time = time;
         for thread in &mut self.threads {
-            if thread.row.process as ProcessId == process && thread.row.end == i64::MAX {
-                thread.row.end = time;
+            if thread.row.process as ProcessId == process && thread.row.end_time == i64::MAX {
+                thread.row.end_time = time;
             }
         }
         Some(process)

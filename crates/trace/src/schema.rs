@@ -27,14 +27,14 @@ table! {
     ObjectRow = "objects" {
         object: i32 = "Number of the object.",
         process: i32 = "Process whose address space it is in: processes.process.",
-        kind: String = "heap, static, mmap, stack, tls, annotated, or region (memory that is nobody's object, such as the allocator's own).",
+        kind: String = "heap, static, section (what no variable names in a section of a module), mmap, stack, tls, annotated, or region (memory that is nobody's object, such as the allocator's own).",
         name: String = "Name of the variable or region; empty for heap and mmap objects, which their site names.",
         site: i32 = "Call site that made it: sites.site; -1 if none.",
         thread: i32 = "Thread that made it or whose stack or TLS it is: threads.thread; -1 if none.",
         addr: i64 = "First address.",
         bytes: i64 = "Size in bytes.",
-        start: i64 = "Time of the allocation, nanoseconds.",
-        end: i64 = "Time of the release, nanoseconds; the greatest integer if it was never released.",
+        start_time: i64 = "Time of the allocation, nanoseconds.",
+        end_time: i64 = "Time of the release, nanoseconds; the greatest integer if it was never released.",
         module: String = "Path of the module that holds a static object; empty otherwise.",
     }
 }
@@ -62,7 +62,7 @@ table! {
         depth: i32 = "0 is the innermost frame.",
         ip: i64 = "Return address.",
         module: String = "Path of the module, empty if unknown.",
-        offset: i64 = "Offset of the address in the module.",
+        module_offset: i64 = "Offset of the address in the module.",
         function: String = "Function, empty if unknown.",
         file: String = "Source file, empty if unknown.",
         line: i32 = "Source line, 0 if unknown.",
@@ -78,8 +78,8 @@ table! {
         pid: i32 = "Kernel's process id.",
         tid: i32 = "Kernel's thread id.",
         name: String = "Name.",
-        start: i64 = "Time of its start, nanoseconds.",
-        end: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
+        start_time: i64 = "Time of its start, nanoseconds.",
+        end_time: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
         stack_low: i64 = "Lowest address of its stack, 0 if unknown.",
         stack_high: i64 = "End of its stack, 0 if unknown.",
         tls_low: i64 = "Lowest address of its thread-local storage, 0 if unknown.",
@@ -95,8 +95,8 @@ table! {
         pid: i32 = "Kernel's process id.",
         parent: i32 = "Kernel's process id of its parent, 0 if unknown.",
         command: String = "Path of the executable.",
-        start: i64 = "Time of its start, nanoseconds.",
-        end: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
+        start_time: i64 = "Time of its start, nanoseconds.",
+        end_time: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
         tracked: i32 = "1 if the library was loaded, so that its allocations were seen.",
         samples: i64 = "Samples taken in it.",
     }
@@ -108,12 +108,12 @@ table! {
         process: i32 = "Process: processes.process.",
         path: String = "File, or the kernel's name such as [heap], [stack], [vdso], //anon; [jit] for code that is in no file.",
         build_id: String = "Build id of the file in hexadecimal, empty if unknown.",
-        start: i64 = "First address.",
-        end: i64 = "End address.",
+        start_addr: i64 = "First address.",
+        end_addr: i64 = "End address.",
         file_offset: i64 = "Offset in the file.",
         executable: i32 = "1 if it holds code.",
-        from: i64 = "Time it appeared, nanoseconds.",
-        until: i64 = "Time it went, nanoseconds; the greatest integer if it stayed.",
+        map_time: i64 = "Time it appeared, nanoseconds.",
+        unmap_time: i64 = "Time it went, nanoseconds; the greatest integer if it stayed.",
     }
 }
 
@@ -153,7 +153,7 @@ table! {
         process: i32 = "Process: processes.process.",
         ip: i64 = "Address.",
         module: String = "Path of the module, empty if unknown.",
-        offset: i64 = "Offset of the address in the module.",
+        module_offset: i64 = "Offset of the address in the module.",
         function: String = "Function, innermost inlined one; empty if unknown.",
         file: String = "Source file, empty if unknown.",
         line: i32 = "Source line, 0 if unknown.",
@@ -239,6 +239,8 @@ pub enum ObjectKind {
     Mmap,
     /// A variable of a module.
     Static,
+    /// What no variable names in a section of a module.
+    Section,
     /// A thread's stack.
     Stack,
     /// Memory that is nobody's object.
@@ -247,8 +249,8 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 7] =
-        [Self::Annotated, Self::Heap, Self::Tls, Self::Mmap, Self::Static, Self::Stack, Self::Region];
+    pub const ALL: [Self; 8] =
+        [Self::Annotated, Self::Heap, Self::Tls, Self::Mmap, Self::Static, Self::Section, Self::Stack, Self::Region];
 
     /// Its name in the dataset and in reports.
     pub fn name(self) -> &'static str {
@@ -258,6 +260,7 @@ impl ObjectKind {
             Self::Tls => "tls",
             Self::Mmap => "mmap",
             Self::Static => "static",
+            Self::Section => "section",
             Self::Stack => "stack",
             Self::Region => "region",
         }

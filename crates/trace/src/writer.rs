@@ -125,7 +125,7 @@ fn properties<T: Table>() -> WriterProperties {
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd")))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));
-    for column in T::COLUMNS.iter().filter(|c| matches!(c.name, "time" | "addr" | "page" | "start")) {
+    for column in T::COLUMNS.iter().filter(|c| matches!(c.name, "time" | "addr" | "page" | "start_time")) {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)

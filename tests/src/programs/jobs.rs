@@ -11,14 +11,14 @@ pub const ALL: &[Program] = &[
     Program {
         name: "xz",
         needs: &["xz"],
-        floor: 0.90,
+        floor: 0.92,
         prepare: |dir| data::text(&dir.join("input"), 6 << 20),
         job: Job::Command { line: || words("xz -T2 -3 --block-size=1MiB -k -c input"), writes: &[] },
     },
     Program {
         name: "sort",
         needs: &["sort"],
-        floor: 0.90,
+        floor: 0.88,
         prepare: |dir| data::lines(&dir.join("input"), sort_megabytes() << 20),
         job: Job::Command { line: || words("sort --parallel=2 -S 25% -T . -o output input"), writes: &["output"] },
     },
@@ -32,35 +32,35 @@ pub const ALL: &[Program] = &[
     Program {
         name: "sqlite3",
         needs: &["sqlite3"],
-        floor: 0.90,
+        floor: 0.75,
         prepare: |dir| data::file(&dir.join("job.sql"), SQL),
         job: Job::Command { line: || words("sqlite3 -batch -init job.sql :memory: .quit"), writes: &[] },
     },
     Program {
         name: "redis",
         needs: &["redis-server", "redis-benchmark", "redis-cli"],
-        floor: 0.90,
+        floor: 0.45,
         prepare: |_| (),
         job: Job::Redis,
     },
     Program {
         name: "gcc",
         needs: &["gcc"],
-        floor: 0.85,
+        floor: 0.72,
         prepare: |dir| data::c_source(&dir.join("job.c"), 200),
         job: Job::Command { line: || words("gcc -O2 -c job.c -o job.o"), writes: &["job.o"] },
     },
     Program {
         name: "pigz",
         needs: &["pigz"],
-        floor: 0.90,
+        floor: 0.95,
         prepare: |dir| data::text(&dir.join("input"), 32 << 20),
         job: Job::Command { line: || words("pigz -p 2 -n -c input"), writes: &[] },
     },
     Program {
         name: "x264",
         needs: &["x264"],
-        floor: 0.90,
+        floor: 0.85,
         prepare: |dir| data::video(&dir.join("input.yuv"), 352, 288, 150),
         job: Job::Command {
             line: || words("x264 --quiet --threads 2 --fps 25 --input-res 352x288 -o output.264 input.yuv"),
@@ -77,7 +77,7 @@ pub const ALL: &[Program] = &[
     Program {
         name: "java",
         needs: &["java", "javac"],
-        floor: 0.80,
+        floor: 0.70,
         prepare: |dir| {
             data::file(&dir.join("Job.java"), JAVA);
             let compiled = Command::new("javac").arg("Job.java").current_dir(dir).status();

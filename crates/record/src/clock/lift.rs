@@ -42,7 +42,9 @@ pub enum Arithmetic {
     Add,
     Sub,
     And,
+    Or,
     Xor,
+    Multiply,
 }
 
 /// What an instruction does to the general registers.
@@ -54,9 +56,24 @@ pub enum Effect {
         from: Value,
         wide: bool,
     },
-    SignExtend {
+    /// `to` = the lowest `bits` of `from`, extended.
+    Extend {
         to: u8,
         from: u8,
+        bits: u8,
+        signed: bool,
+    },
+    /// `to = from * by`.
+    MultiplyBy {
+        to: u8,
+        from: u8,
+        by: i64,
+        wide: bool,
+    },
+    /// rdx:rax divided by a register, unsigned: quotient to rax, remainder to rdx.
+    Divide {
+        by: u8,
+        wide: bool,
     },
     Address {
         to: u8,
@@ -274,13 +291,29 @@ fn effect(i: &Instruction) -> Effect {
     };
     let lifted = match i.mnemonic() {
         M::Mov => to.zip(second()).map(|(to, from)| Effect::Move { to, from, wide }),
-        M::Movsxd if i.op1_kind() == OpKind::Register && wide => {
-            to.zip(first(1)).map(|(to, from)| Effect::SignExtend { to, from })
+        M::Movsxd | M::Movsx | M::Movzx if i.op1_kind() == OpKind::Register => {
+            let (from, signed) = (i.op1_register(), i.mnemonic() != M::Movzx);
+            // A signed extension to 32 bits clears the upper half: left to `Other`, as are ah, bh, ch and dh.
+            let high = matches!(from, Register::AH | Register::BH | Register::CH | Register::DH);
+            to.filter(|_| !high && (wide || !signed)).map(|to| Effect::Extend {
+                to,
+                from: from.full_register().number() as u8,
+                bits: (from.size() * 8) as u8,
+                signed,
+            })
         }
+        M::Cdqe => Some(Effect::Extend { to: 0, from: 0, bits: 32, signed: true }),
+        M::Imul if i.op_count() == 2 => arithmetic(Arithmetic::Multiply),
+        M::Imul if i.op_count() == 3 && i.op1_kind() == OpKind::Register => {
+            let by = i.try_immediate(2).ok().map(|v| v as i64);
+            to.zip(first(1)).zip(by).map(|((to, from), by)| Effect::MultiplyBy { to, from, by, wide })
+        }
+        M::Div if i.op0_kind() == OpKind::Register => to.map(|by| Effect::Divide { by, wide }),
         M::Lea => to.zip(address(i)).map(|(to, operand)| Effect::Address { to, operand, wide }),
         M::Add => arithmetic(Arithmetic::Add),
         M::Sub => arithmetic(Arithmetic::Sub),
         M::And => arithmetic(Arithmetic::And),
+        M::Or => arithmetic(Arithmetic::Or),
         M::Xor => arithmetic(Arithmetic::Xor),
         M::Inc | M::Dec => to.map(|to| Effect::Arithmetic {
             op: if i.mnemonic() == M::Inc { Arithmetic::Add } else { Arithmetic::Sub },

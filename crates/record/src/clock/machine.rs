@@ -18,6 +18,9 @@ pub struct Machine {
     thread_pointer: Option<u64>,
 }
 
+const RAX: u8 = 0;
+const RDX: u8 = 2;
+
 const CARRY: u64 = 1 << 0;
 const PARITY: u64 = 1 << 2;
 const ZERO: u64 = 1 << 6;
@@ -76,7 +79,22 @@ impl Machine {
         }
         match op.effect {
             Effect::Move { to, from, wide } => self.set(to, self.value(from), wide),
-            Effect::SignExtend { to, from } => self.set(to, self.get(from).map(|v| v as i32 as i64 as u64), true),
+            Effect::Extend { to, from, bits, signed } => {
+                let unused = 64 - u32::from(bits);
+                let extended = self.get(from).map(|v| {
+                    let top = v << unused;
+                    if signed { (top as i64 >> unused) as u64 } else { top >> unused }
+                });
+                self.set(to, extended, true);
+            }
+            Effect::MultiplyBy { to, from, by, wide } => {
+                self.set(to, self.get(from).map(|v| v.wrapping_mul(by as u64)), wide);
+            }
+            Effect::Divide { by, wide } => {
+                let (quotient, remainder) = self.divide(by, wide).unzip();
+                self.set(RAX, quotient, wide);
+                self.set(RDX, remainder, wide);
+            }
             Effect::Address { to, operand, wide } => self.set(to, self.address(&operand), wide),
             Effect::Arithmetic { op: Arithmetic::Xor, to, from: Value::Register(from), wide } if to == from => {
                 self.set(to, Some(0), true);
@@ -88,6 +106,9 @@ impl Machine {
                         Arithmetic::Add => self.sum(a, b, false, wide),
                         Arithmetic::Sub => self.sum(a, b, true, wide),
                         Arithmetic::And => self.set_logic_flags(a & b, wide),
+                        Arithmetic::Or => self.set_logic_flags(a | b, wide),
+                        // Its flags are of no use to a branch; they stay unknown.
+                        Arithmetic::Multiply => a.wrapping_mul(b),
                         Arithmetic::Xor => self.set_logic_flags(a ^ b, wide),
                     };
                     self.set(to, Some(result), wide);
@@ -190,6 +211,18 @@ impl Machine {
             C::g => !is(ZERO) && is(SIGN) == is(OVERFLOW),
             C::None => return None,
         })
+    }
+
+    /// Quotient and remainder of rdx:rax by a register; `None` if unknown, or if the program would fault.
+    fn divide(&self, by: u8, wide: bool) -> Option<(u64, u64)> {
+        let (low, high, by) = (self.get(RAX)?, self.get(RDX)?, self.get(by)?);
+        let (dividend, divisor) = if wide {
+            (u128::from(high) << 64 | u128::from(low), u128::from(by))
+        } else {
+            (u128::from((high & 0xffff_ffff) << 32 | (low & 0xffff_ffff)), u128::from(by & 0xffff_ffff))
+        };
+        let quotient = dividend.checked_div(divisor)?;
+        Some((u64::try_from(quotient).ok()?, (dividend % divisor) as u64))
     }
 
     /// `a + b` or `a - b` with the flags it sets (Intel SDM vol. 1, 3.4.3.1).

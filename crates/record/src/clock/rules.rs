@@ -111,14 +111,21 @@ fn spread(code: &Code, recovery: &mut Recovery, at: usize, center: usize, machin
     recovery.operands.resize(code.ops.len(), [0; 2]);
     recovery.blocks[first] += 1;
 
+    let mut done = vec![false; last + 1 - first];
     let mut add = |n: usize, machine: &Machine| {
-        for (slot, operand) in code.ops[n].operands.iter().enumerate() {
-            let Some((operand, addr)) = operand.and_then(|o| Some((o, machine.address(&o)?))) else { continue };
+        if std::mem::replace(&mut done[n - first], true) {
+            return;
+        }
+        for (slot, operand) in code.ops[n].operands.iter().enumerate().filter_map(|(slot, o)| Some((slot, (*o)?))) {
+            let Some(addr) = machine.address(&operand) else {
+                done[n - first] = false;
+                continue;
+            };
             let seen = &mut recovery.operands[n][slot];
             *seen += 1;
             // Each pass makes the access once; it was recovered in `seen` of the block's samples. The ratio is kept
             // within reason while there are few.
-            let missed = (recovery.blocks[first] as f32 / *seen as f32).min(64.0);
+            let missed = (recovery.blocks[first] as f32 / *seen as f32).min(8.0);
             let accesses = missed / count as f32;
             match found.iter_mut().find(|f| f.op == n && f.operand == operand && f.addr == addr) {
                 Some(blamed) => blamed.accesses += accesses,
@@ -138,6 +145,14 @@ fn spread(code: &Code, recovery: &mut Recovery, at: usize, center: usize, machin
         for n in at.max(first)..=last {
             add(n, &later);
             later.step(&code.ops[n]);
+        }
+        // Once round a loop of one block: the same accesses, one pass later, for what could not be undone.
+        if matches!(code.ops[last].effect, Effect::Branch { to, .. } | Effect::Jump { to } if to == code.ops[first].ip)
+        {
+            for n in first..at.min(last + 1) {
+                add(n, &later);
+                later.step(&code.ops[n]);
+            }
         }
     }
 }
@@ -190,6 +205,7 @@ mod tests {
         // mov rax,[rax]; jmp -5: the pointer chase. The sample stands at the jmp, after the load.
         let found = run(&[0x48, 0x8b, 0x00, 0xeb, 0xfb], 0x1003, registers(&[(0, 0x5000)]));
         assert_eq!((found[0].rule, found[0].addr), (Rule::Forward, 0x5000));
+        assert_eq!((found.len(), found[0].accesses), (1, 1.0));
     }
 
     #[test]
@@ -203,6 +219,14 @@ mod tests {
         // rep stosb at the sampled address: rdi stands where it has got to.
         let found = run(&[0x90, 0xf3, 0xaa, 0xc3], 0x1001, registers(&[(7, 0x8123), (1, 55)]));
         assert_eq!((found[0].rule, found[0].addr), (Rule::Before, 0x8123));
+    }
+
+    #[test]
+    fn arithmetic_on_the_way_to_the_next_access_is_followed() {
+        // xor edx,edx; div rcx; imul rdx,rdx,24; movzx esi,dl; mov rax,[rdi+rdx]
+        let code = [0x31, 0xd2, 0x48, 0xf7, 0xf1, 0x48, 0x6b, 0xd2, 0x18, 0x0f, 0xb6, 0xf2, 0x48, 0x8b, 0x04, 0x17];
+        let found = run(&code, 0x1000, registers(&[(0, 1003), (1, 10), (2, 77), (7, 0x5000)]));
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Forward, 0x5000 + 3 * 24));
     }
 
     #[test]

@@ -28,8 +28,8 @@ impl Images {
     /// loader reserves the whole span at once, so there is none; the data itself may be large.
     const ZERO_DATA: u64 = 64 << 30;
 
-    /// Notes that a file was mapped.
-    pub fn map(&mut self, start: u64, mapping: &Mapping) {
+    /// Notes that a file was mapped. Returns the address ranges of images that were there before and are gone.
+    pub fn map(&mut self, start: u64, mapping: &Mapping) -> Vec<(u64, u64)> {
         // Part of the image below it: same file, and the loader keeps address and offset in step (segments may be
         // shifted against each other by pages, never by much).
         if let Some((&low, image)) = self.by_start.range_mut(..=start).next_back()
@@ -39,12 +39,13 @@ impl Images {
         {
             image.end = image.end.max(mapping.end);
             image.code |= mapping.executable;
-            return;
+            return Vec::new();
         }
         // What was loaded here before is gone.
-        let covered: Vec<u64> = self.by_start.range(start..mapping.end).map(|(&low, _)| low).collect();
-        for low in covered {
-            self.by_start.remove(&low);
+        let gone: Vec<(u64, u64)> =
+            self.by_start.range(start..mapping.end).map(|(&low, image)| (low, image.end)).collect();
+        for (low, _) in &gone {
+            self.by_start.remove(low);
         }
         let image = Image {
             path: mapping.path,
@@ -54,6 +55,7 @@ impl Images {
             from: mapping.from,
         };
         self.by_start.insert(start, image);
+        gone
     }
 
     /// The image that begins at or below `addr`, with its first address. Whether it reaches to `addr` only its file can
@@ -86,7 +88,8 @@ mod tests {
     fn a_library_loaded_where_another_was_replaces_it() {
         let mut images = Images::default();
         images.map(0x10000, &file(1, 0x20000, 0, true));
-        images.map(0x10000, &file(2, 0x18000, 0, true));
+        let gone = images.map(0x10000, &file(2, 0x18000, 0, true));
+        assert_eq!(gone, [(0x10000, 0x20000)]);
         assert_eq!(images.below(0x10500).unwrap().1.path, 2);
     }
 }

@@ -30,11 +30,10 @@ pub struct Space {
 }
 
 impl Space {
-    /// A new mapping, as the kernel reports it.
-    pub fn map(&mut self, start: u64, mapping: Mapping) {
-        if mapping.is_file() {
-            Rc::make_mut(&mut self.images).map(start, &mapping);
-        }
+    /// A new mapping, as the kernel reports it. Returns the address ranges of images that it replaced.
+    pub fn map(&mut self, start: u64, mapping: Mapping) -> Vec<(u64, u64)> {
+        let gone = if mapping.is_file() { Rc::make_mut(&mut self.images).map(start, &mapping) } else { Vec::new() };
         Rc::make_mut(&mut self.mappings).insert(start, mapping);
+        gone
     }
 }

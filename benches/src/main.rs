@@ -1,0 +1,121 @@
+//! Measures the budgets of the design: `benches/run [--quick] [--out DIR] [NAME...]`.
+//!
+//! Each bench gives lines of the table (asked, reached) and the raw numbers behind them. What is compared is run in turn
+//! in the same round, so that a machine that grows slower or faster hits both alike; what is stated is the median of the
+//! rounds with the least and the greatest.
+#![forbid(unsafe_code)]
+
+mod attribution;
+mod machine;
+mod measure;
+mod output;
+mod overhead;
+mod pair;
+mod report;
+mod size;
+mod spread;
+mod synthetic;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use output::{Line, Results};
+use serde_json::Value;
+
+/// Whatever went wrong: a bench that fails ends the run.
+type Failure = Box<dyn std::error::Error>;
+
+/// Lines of the table, and the raw numbers.
+type Measured = Result<(Vec<Line>, Value), Failure>;
+
+/// A bench: its name, what it measures.
+const BENCHES: [(&str, fn(&Bench) -> Measured); 5] = [
+    ("attribution", attribution::run),
+    ("size", size::run),
+    ("report", report::run),
+    ("pair", pair::run),
+    ("overhead", overhead::run),
+];
+
+/// What benches need to know.
+#[derive(Debug)]
+struct Bench {
+    /// Few and short rounds: to see that it works.
+    quick: bool,
+    /// Cargo's target folder, with everything that `benches/run` builds.
+    target: PathBuf,
+    /// A folder on disk, gone at the end.
+    scratch: tempfile::TempDir,
+}
+
+impl Bench {
+    fn numamma(&self) -> PathBuf {
+        self.target.join("release/numamma")
+    }
+
+    /// A program of `benches/programs`.
+    fn program(&self, name: &str) -> PathBuf {
+        self.target.join("bench").join(name)
+    }
+
+    /// `full` rounds, or `quick` ones when in a hurry.
+    fn rounds(&self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+}
+
+struct Arguments {
+    quick: bool,
+    target: PathBuf,
+    out: Option<PathBuf>,
+    names: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = parse(std::env::args().skip(1)) else {
+        let names = BENCHES.map(|(name, _)| name).join(", ");
+        eprintln!("usage: benches/run [--quick] [--out DIR] [NAME...]\nnames: {names}");
+        return ExitCode::from(2);
+    };
+    match measure(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut from: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments = Arguments { quick: false, target: "target".into(), out: None, names: Vec::new() };
+    while let Some(argument) = from.next() {
+        match argument.as_str() {
+            "--quick" => arguments.quick = true,
+            "--target" => arguments.target = from.next()?.into(),
+            "--out" => arguments.out = Some(from.next()?.into()),
+            name if BENCHES.iter().any(|(known, _)| *known == name) => arguments.names.push(argument),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    // Absolute: the programs run in other folders.
+    let target = arguments.target.canonicalize()?;
+    let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&target)?;
+    let bench = Bench { quick: arguments.quick, target, scratch };
+    let mut results = Results::new(bench.quick);
+    for (name, run) in BENCHES {
+        if arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name) {
+            eprintln!("{name} ...");
+            let load = machine::load();
+            let (lines, raw) = run(&bench).map_err(|error| format!("{name}: {error}"))?;
+            results.add(name, load, lines, raw);
+        }
+    }
+    print!("{}", results.table());
+    let dir = results.write(arguments.out.as_deref())?;
+    eprintln!("raw results are in {}", dir.display());
+    Ok(())
+}
