@@ -91,8 +91,8 @@ fn objects(count: usize, lives: usize, kinds: bool) -> Vec<ObjectRow> {
                 thread: NONE,
                 addr,
                 bytes,
-                start: END / lives as i64 * life as i64,
-                end: END / lives as i64 * (life as i64 + 1),
+                start_time: END / lives as i64 * life as i64,
+                end_time: END / lives as i64 * (life as i64 + 1),
                 module: String::new(),
             });
         }
@@ -104,7 +104,7 @@ fn objects(count: usize, lives: usize, kinds: bool) -> Vec<ObjectRow> {
 /// A random access to an object in its time.
 fn access(object: &ObjectRow, thread: usize, random: &mut Random) -> Sample {
     let addr = object.addr as u64 + random.below(object.bytes as u64);
-    Sample { addr, time: object.start + random.below((object.end - object.start) as u64) as i64, thread }
+    Sample { addr, time: object.start_time + random.below((object.end_time - object.start_time) as u64) as i64, thread }
 }
 
 fn in_order(objects: &[ObjectRow], samples: usize) -> Vec<Sample> {

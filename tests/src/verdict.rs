@@ -277,7 +277,8 @@ impl Verdict {
         for pair in known.windows(2) {
             let (a, b) = (pair[0], pair[1]);
             // Objects whose truths are nearly equal may come in either order.
-            let apart = a.truth.cost.unwrap_or(0.0) - b.truth.cost.unwrap_or(0.0) >= 0.04;
+            let within = [a, b].into_iter().filter_map(|g| g.truth.within).fold(0.04, f64::max);
+            let apart = a.truth.cost.unwrap_or(0.0) - b.truth.cost.unwrap_or(0.0) >= within;
             self.expect(!apart || a.cost() > b.cost(), || {
                 format!("order by cost: {} ({:.3}) before {} ({:.3})", a.label, a.cost(), b.label, b.cost())
             });
@@ -311,12 +312,13 @@ impl Verdict {
 fn is_run_times_own(object: &Object) -> bool {
     const LIBRARIES: [&str; 8] =
         ["libc.so", "ld-linux", "libgomp", "libgfortran", "libstdc++", "libpthread", "libnumamma", "memfd:numamma"];
-    const PARTS: [&str; 7] = ["[.rodata", "[.text", "[constants", "[.eh_frame", "[thread", "[anonymous memory]", "[v"];
+    // `[.rodata of x]`, `[thread descriptor]`, `[anonymous memory]`, but no `[.bss of x]`: variables are there.
+    let variables = ["[.bss", "[.data", "[data"].iter().any(|part| object.name.starts_with(part));
     let innermost = object.site.iter().flat_map(|s| s.stack.first());
     let mut names = object.module.iter().chain(innermost).chain([&object.name]);
     object.kind == "stack"
         || names.any(|n| LIBRARIES.iter().any(|l| n.contains(l)))
-        || PARTS.iter().any(|p| object.name.starts_with(p))
+        || (object.name.starts_with('[') && !variables)
 }
 
 /// Whether a call site is the line `place` of the user's, or is reached from there.
