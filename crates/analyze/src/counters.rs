@@ -1,6 +1,5 @@
 //! One pass over the samples: everything that is counted per object, page, thread and line.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use numamma_attribute::Cursor;
@@ -61,8 +60,10 @@ pub struct GroupCount {
 pub struct PageCount {
     /// Where it was when it was first sampled.
     pub address: PageAddress,
-    /// Samples that carry cost, and spread accesses.
+    /// Samples that carry cost.
     pub samples: u64,
+    /// Accesses that were seen, spread ones too.
+    pub seen: u64,
     /// Accesses by thread; few threads use a page.
     pub by_thread: Vec<(i32, f64)>,
     /// Who touched it first, if it was before the object's time; else see [`Touches::in_life`].
@@ -77,7 +78,7 @@ pub struct Counters {
     pub data: Count,
     pub recorded: u64,
     pub attributed: u64,
-    pub unattributed: HashMap<&'static str, u64>,
+    pub unattributed: FxHashMap<&'static str, u64>,
     /// Attributed cost and accesses per thread.
     pub threads: FxHashMap<i32, Count>,
     /// Samples of each thread on each CPU.
@@ -165,6 +166,7 @@ pub fn count(
                 Entry::Vacant(page) => page.insert(PageCount {
                     address,
                     samples: 0,
+                    seen: 0,
                     by_thread: Vec::new(),
                     touched_before: match touches.in_life.contains_key(&(group, key)) {
                         true => None,
@@ -172,7 +174,8 @@ pub fn count(
                     },
                 }),
             };
-            page.samples += 1;
+            page.samples += u64::from(row.cost > 0);
+            page.seen += 1;
             let accesses = weight(row);
             match page.by_thread.iter_mut().find(|(thread, _)| *thread == row.thread) {
                 Some((_, sum)) => *sum += accesses,

@@ -1,10 +1,9 @@
 //! The pages of an object, one by one, and its samples over time.
 
-use std::collections::HashMap;
-
 use numamma_attribute::Cursor;
 use numamma_findings::{Detail, Findings, FirstTouch, Page, Point};
 use numamma_trace::{Access, SampleRow, TraceError};
+use rustc_hash::FxHashMap;
 
 use crate::Analysis;
 use crate::counters::{Counters, PageCount};
@@ -19,6 +18,8 @@ pub struct GroupPage {
     pub key: PageKey,
     pub node: Option<i32>,
     pub samples: u64,
+    /// Accesses that were seen.
+    pub seen: u64,
     pub by_thread: Vec<(i32, f64)>,
     pub first_touch: Option<Touch>,
 }
@@ -43,7 +44,7 @@ pub fn pages_by_group(
     touches: &Touches,
     nodes: &PageNodes,
 ) -> Vec<Vec<GroupPage>> {
-    let mut touched: Vec<HashMap<PageKey, Touch>> = vec![HashMap::new(); groups.groups.len()];
+    let mut touched: Vec<FxHashMap<PageKey, Touch>> = vec![FxHashMap::default(); groups.groups.len()];
     for (&(group, key), &touch) in &touches.in_life {
         touched[group as usize].insert(key, touch);
     }
@@ -56,6 +57,7 @@ pub fn pages_by_group(
                 key,
                 node: nodes.node(page.address),
                 samples: page.samples,
+                seen: page.seen,
                 by_thread: page.by_thread.clone(),
                 first_touch: touched.remove(&key).or(page.touched_before),
             })
@@ -73,7 +75,7 @@ pub fn pages_by_group(
 
 /// First touches by thread and source line, most pages first.
 pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch> {
-    let mut lines: HashMap<(i32, String, String, i32), u64> = HashMap::new();
+    let mut lines: FxHashMap<(i32, String, String, i32), u64> = FxHashMap::default();
     for touch in pages.iter().filter_map(|page| page.first_touch) {
         let (function, file, line) = match tables.code(touch.process, touch.ip) {
             Some(row) if !row.function.is_empty() => (row.function.clone(), row.file.clone(), row.line),
@@ -106,9 +108,9 @@ pub fn fill(analysis: &Analysis<'_>, findings: &mut Findings, ids: &[usize], mos
     let nodes = PageNodes::new(&analysis.dataset.read()?, tables.page_bytes);
     let mut pages = pages_by_group(groups, &analysis.counters, &analysis.touches, &nodes);
     let order = order(groups, &analysis.counters, &pages);
-    let wanted: HashMap<GroupId, usize> = ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();
+    let wanted: FxHashMap<GroupId, usize> = ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();
     // Pages by address are numbered in their order; points need the numbers.
-    let numbers: HashMap<GroupId, HashMap<PageKey, u64>> = wanted
+    let numbers: FxHashMap<GroupId, FxHashMap<PageKey, u64>> = wanted
         .keys()
         .map(|&group| {
             let pages = &pages[group as usize];
@@ -152,12 +154,12 @@ type Drawn = (Vec<Point>, u64);
 /// same ones.
 fn points(
     analysis: &Analysis<'_>,
-    wanted: &HashMap<GroupId, usize>,
-    numbers: &HashMap<GroupId, HashMap<PageKey, u64>>,
+    wanted: &FxHashMap<GroupId, usize>,
+    numbers: &FxHashMap<GroupId, FxHashMap<PageKey, u64>>,
     most: usize,
-) -> Result<HashMap<GroupId, Drawn>, TraceError> {
+) -> Result<FxHashMap<GroupId, Drawn>, TraceError> {
     let (tables, groups) = (&analysis.tables, &analysis.groups);
-    let mut drawn: HashMap<GroupId, Drawn> = HashMap::new();
+    let mut drawn: FxHashMap<GroupId, Drawn> = FxHashMap::default();
     let mut cursor = Cursor::default();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let start = analysis.dataset.meta().start;

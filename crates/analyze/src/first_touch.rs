@@ -4,10 +4,9 @@
 //! recycled heap block), that was before its time: then the last fault before it counts, since that is what placed the
 //! page.
 
-use std::collections::HashMap;
-
 use numamma_attribute::Cursor;
 use numamma_trace::{Dataset, FirstTouchRow, TraceError};
+use rustc_hash::FxHashMap;
 
 use crate::groups::{GroupId, Groups};
 use crate::pages::{PageAddress, PageKey, page_key};
@@ -26,9 +25,9 @@ pub struct Touch {
 #[derive(Debug, Default)]
 pub struct Touches {
     /// Faults of each page in order of time.
-    by_page: HashMap<PageAddress, Vec<Touch>>,
+    by_page: FxHashMap<PageAddress, Vec<Touch>>,
     /// First touches while the object lived.
-    pub in_life: HashMap<(GroupId, PageKey), Touch>,
+    pub in_life: FxHashMap<(GroupId, PageKey), Touch>,
 }
 
 impl Touches {

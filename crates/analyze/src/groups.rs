@@ -1,9 +1,10 @@
 //! Which objects are one line of the report: all objects of a call site, all instances of a variable.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use numamma_attribute::Index;
 use numamma_trace::{FrameRow, NONE, ObjectKind, ObjectRow};
+use rustc_hash::FxHashMap;
 
 use crate::summary::Tables;
 
@@ -71,7 +72,7 @@ impl Groups {
     /// Groups the objects of a recording.
     pub fn new(tables: &Tables) -> Self {
         let mut groups: Vec<Group> = Vec::new();
-        let mut ids: HashMap<Key, GroupId> = HashMap::new();
+        let mut ids: FxHashMap<Key, GroupId> = FxHashMap::default();
         let mut of_object = Vec::with_capacity(tables.objects.len());
         for row in &tables.objects {
             let kind = ObjectKind::from_name(&row.kind);
@@ -203,7 +204,7 @@ pub fn file_name(path: &str) -> &str {
 /// Names for groups in the order of the report: of several with one name (calls on one line, variables of several
 /// modules) the first keeps it, the others are told apart by module or number.
 pub fn distinct_names<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<String> {
-    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut seen: FxHashMap<&str, usize> = FxHashMap::default();
     let mut taken: HashSet<String> = HashSet::new();
     groups
         .map(|group| {

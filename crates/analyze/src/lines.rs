@@ -1,8 +1,7 @@
 //! Source lines that access memory.
 
-use std::collections::HashMap;
-
 use numamma_findings::{Accesses, Cost, Line};
+use rustc_hash::FxHashMap;
 
 use crate::counters::{Count, Counters};
 use crate::groups::{GroupId, file_name};
@@ -16,8 +15,8 @@ const OBJECTS: usize = 5;
 type Place = (String, String, i32, String);
 
 /// Lines by cost. `ids` gives the report's id of each group.
-pub fn lines(tables: &Tables, counters: &Counters, ids: &HashMap<GroupId, usize>) -> Vec<Line> {
-    let mut lines: HashMap<Place, HashMap<Option<GroupId>, Count>> = HashMap::new();
+pub fn lines(tables: &Tables, counters: &Counters, ids: &FxHashMap<GroupId, usize>) -> Vec<Line> {
+    let mut lines: FxHashMap<Place, FxHashMap<Option<GroupId>, Count>> = FxHashMap::default();
     for (&(process, ip), by_group) in &counters.code {
         let code = tables.code(process, ip);
         let (function, file, line, module) = match code {
@@ -72,6 +71,11 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &HashMap<GroupId, usize>
             }
         })
         .collect();
-    lines.sort_by(|a, b| b.cost.share.total_cmp(&a.cost.share).then_with(|| (&a.file, a.line).cmp(&(&b.file, b.line))));
+    lines.sort_by(|a, b| {
+        b.cost
+            .share
+            .total_cmp(&a.cost.share)
+            .then_with(|| (&a.file, a.line, &a.function, &a.module).cmp(&(&b.file, b.line, &b.function, &b.module)))
+    });
     lines
 }

@@ -1,8 +1,7 @@
 //! Pages: their keys within a group, and the nodes where they lie.
 
-use std::collections::HashMap;
-
 use numamma_trace::{ObjectRow, PageNodeRow};
+use rustc_hash::FxHashMap;
 
 use crate::groups::Group;
 
@@ -28,7 +27,7 @@ pub fn page_key(group: &Group, object: &ObjectRow, addr: u64, page_bytes: u64) -
 /// Where each page was last seen.
 #[derive(Debug, Default)]
 pub struct PageNodes {
-    nodes: HashMap<PageAddress, i32>,
+    nodes: FxHashMap<PageAddress, i32>,
 }
 
 impl PageNodes {

@@ -4,6 +4,7 @@
 //! merged over pages that were not sampled, and the period of the sequence of runs is the period of the distribution.
 
 use numamma_findings::Pattern;
+use rustc_hash::FxHashMap;
 
 /// A page's owner and how much of the page's accesses are its own (0..1).
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +124,7 @@ fn period(pages: &[Owned], runs: &[(i32, u64, u64)], owners: usize) -> Option<(u
     for block in median.saturating_sub(2).max(1)..=median + 2 {
         let period = block * owners as u64;
         // Who owns the k-th block of a period: most of its pages.
-        let mut votes = vec![std::collections::HashMap::<i32, u32>::new(); owners];
+        let mut votes = vec![FxHashMap::<i32, u32>::default(); owners];
         for page in pages {
             *votes[(page.page % period / block) as usize].entry(page.owner).or_default() += 1;
         }

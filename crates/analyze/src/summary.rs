@@ -1,12 +1,13 @@
 //! The tables that fit in memory, and the findings made of them and of the counters.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use numamma_findings::{
     Accesses, CallSite, Cost, Findings, Loss, Object, Process, Remote, Run, Sampler, Samples, Site, Thread,
     ThreadShare, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
+use rustc_hash::FxHashMap;
 
 use crate::counters::{Count, Counters};
 use crate::detail;
@@ -24,11 +25,11 @@ pub struct Tables {
     pub threads: Vec<ThreadRow>,
     pub processes: Vec<ProcessRow>,
     pub page_bytes: u64,
-    sites: HashMap<i32, SiteRow>,
-    frames: HashMap<i32, Vec<FrameRow>>,
-    code: HashMap<(i32, i64), CodeRow>,
+    sites: FxHashMap<i32, SiteRow>,
+    frames: FxHashMap<i32, Vec<FrameRow>>,
+    code: FxHashMap<(i32, i64), CodeRow>,
     /// Lowest mapping of each module in each process: what variables are counted from.
-    module_start: HashMap<(i32, String), i64>,
+    module_start: FxHashMap<(i32, String), i64>,
 }
 
 impl Tables {
@@ -36,11 +37,11 @@ impl Tables {
     pub fn read(dataset: &Dataset) -> Result<Self, TraceError> {
         let mut threads: Vec<ThreadRow> = dataset.read()?;
         threads.sort_by_key(|row| row.thread);
-        let mut frames: HashMap<i32, Vec<FrameRow>> = HashMap::new();
+        let mut frames: FxHashMap<i32, Vec<FrameRow>> = FxHashMap::default();
         for row in dataset.read::<FrameRow>()? {
             frames.entry(row.site).or_default().push(row);
         }
-        let mut module_start: HashMap<(i32, String), i64> = HashMap::new();
+        let mut module_start: FxHashMap<(i32, String), i64> = FxHashMap::default();
         for row in dataset.read::<numamma_trace::ModuleRow>()? {
             let start = module_start.entry((row.process, row.path)).or_insert(row.start_addr);
             *start = row.start_addr.min(*start);
@@ -119,7 +120,7 @@ pub fn findings(
 ) -> Findings {
     let pages = detail::pages_by_group(groups, counters, touches, nodes);
     let order = order(groups, counters, &pages);
-    let ids: HashMap<GroupId, usize> = order.iter().enumerate().map(|(id, &group)| (group, id)).collect();
+    let ids: FxHashMap<GroupId, usize> = order.iter().enumerate().map(|(id, &group)| (group, id)).collect();
     let names = distinct_names(order.iter().map(|&group| &groups.groups[group as usize]));
     let objects = order
         .iter()
@@ -190,7 +191,7 @@ fn object(
     let owned: Vec<Owned> = pages
         .iter()
         .filter_map(|page| {
-            Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive(), samples: page.samples })
+            Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive(), samples: page.seen })
         })
         .collect();
     Object {
@@ -282,7 +283,7 @@ fn losses(dataset: &Dataset) -> Vec<Loss> {
 fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Thread> {
     let start = dataset.meta().start;
     let seconds = |time: i64| (time - start) as f64 / 1e9;
-    let mut cpus: HashMap<i32, BTreeMap<i32, u64>> = HashMap::new();
+    let mut cpus: FxHashMap<i32, BTreeMap<i32, u64>> = FxHashMap::default();
     for (&(thread, cpu), &samples) in &counters.cpus {
         cpus.entry(thread).or_default().insert(cpu, samples);
     }
@@ -308,8 +309,8 @@ fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Threa
         .collect()
 }
 
-fn sites(tables: &Tables, groups: &Groups, ids: &HashMap<GroupId, usize>) -> Vec<Site> {
-    let mut object_of: HashMap<i32, usize> = HashMap::new();
+fn sites(tables: &Tables, groups: &Groups, ids: &FxHashMap<GroupId, usize>) -> Vec<Site> {
+    let mut object_of: FxHashMap<i32, usize> = FxHashMap::default();
     for (number, group) in groups.groups.iter().enumerate() {
         for &site in &group.sites {
             if let Some(&id) = ids.get(&(number as GroupId)) {
@@ -318,7 +319,7 @@ fn sites(tables: &Tables, groups: &Groups, ids: &HashMap<GroupId, usize>) -> Vec
         }
     }
     // Stacks that share the frame of the site are one site.
-    let mut merged: HashMap<(String, String, i64, String), Site> = HashMap::new();
+    let mut merged: FxHashMap<(String, String, i64, String), Site> = FxHashMap::default();
     let mut rows: Vec<&SiteRow> = tables.sites.values().collect();
     rows.sort_by_key(|row| row.site);
     for row in rows {
@@ -340,7 +341,9 @@ fn sites(tables: &Tables, groups: &Groups, ids: &HashMap<GroupId, usize>) -> Vec
     }
     let mut sites: Vec<Site> = merged.into_values().collect();
     sites.sort_by(|a, b| {
-        b.bytes.cmp(&a.bytes).then_with(|| (&a.site.function, a.site.line).cmp(&(&b.site.function, b.site.line)))
+        b.bytes.cmp(&a.bytes).then_with(|| {
+            (&a.site.function, a.site.line, &a.site.stack).cmp(&(&b.site.function, b.site.line, &b.site.stack))
+        })
     });
     sites
 }

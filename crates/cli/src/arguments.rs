@@ -47,16 +47,16 @@ pub struct Record {
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "pebs", "ibs", "spe", "clock", "exact"])]
     pub sampler: String,
     /// Samples per second of thread time [default: from --overhead]
-    #[arg(long, value_name = "HZ", value_parser = positive)]
+    #[arg(long, value_name = "HZ", value_parser = positive, allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Percent of the program's time that sampling may cost
-    #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent)]
+    #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent, allow_negative_numbers = true)]
     pub overhead: f64,
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]
     pub no_heap: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

@@ -1,5 +1,8 @@
 //! The end of a recording: what is known by number and address gets its names, and the parts become tables.
 
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
 use numamma_symbols::Frame;
 use numamma_trace::{
     CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, ObjectRow, PageNodeRow, ProcessRow,
@@ -11,20 +14,68 @@ use crate::session::Session;
 use crate::sites::{Place, SiteKind};
 use crate::space::mappings::{Mapping, PathId};
 
-/// Writes what there is so far, so that a recorder that is killed leaves a readable dataset.
-pub fn checkpoint(session: &mut Session, meta: &mut Meta) {
+/// When names were last written for readers of an unfinished recording, and when they will be next. The interval doubles,
+/// so that a long recording does not spend its time on what it may never need.
+#[derive(Debug)]
+pub struct Checkpoints {
+    next: Instant,
+    interval: Duration,
+}
+
+impl Checkpoints {
+    /// The first is due after `interval`.
+    pub fn new(interval: Duration) -> Self {
+        Self { next: Instant::now() + interval, interval }
+    }
+
+    /// Whether one is due.
+    pub fn due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    fn done(&mut self) {
+        self.interval *= 2;
+        self.next = Instant::now() + self.interval;
+    }
+}
+
+/// Writes what there is so far, so that a recorder that is killed leaves a readable dataset: all rows, and, when that is
+/// due, what names them.
+pub fn checkpoint(session: &mut Session, meta: &mut Meta, names: &mut Checkpoints) {
     meta.end = now();
     meta.losses = session.losses.clone();
     meta.losses.add(LossKind::Incomplete, 1);
     session.sink.flush();
-    let writer = session.sink.writer();
-    // A full disk shows when the rows are flushed; the tables below are written again at the end.
+    // A full disk shows in the flush above; the tables below are written again at the end, so their failures wait.
+    let _ = write_tasks(session).and_then(|()| session.sink.writer().write_meta(meta));
+    if names.due() {
+        let mut objects: Vec<ObjectRow> = Vec::new();
+        for process in 0..session.tasks.processes.len() {
+            if session.tasks.is_present(process) {
+                objects.extend(session.present_objects(process, i64::MAX));
+            }
+        }
+        let _ = session.sink.writer().write_live(&objects).and_then(|()| write_names(session));
+        names.done();
+    }
+}
+
+fn write_tasks(session: &Session) -> Result<(), TraceError> {
     let threads: Vec<ThreadRow> = session.tasks.threads.iter().map(|t| t.row.clone()).collect();
     let processes: Vec<ProcessRow> = session.tasks.processes.iter().map(|p| p.row.clone()).collect();
-    let _ = writer
-        .write_table(&threads)
-        .and_then(|()| writer.write_table(&processes))
-        .and_then(|()| writer.write_meta(meta));
+    let writer = session.sink.writer();
+    writer.write_table(&threads)?;
+    writer.write_table(&processes)
+}
+
+fn write_names(session: &mut Session) -> Result<(), TraceError> {
+    let (sites, frames) = sites(session);
+    let (code, modules) = (code(session), modules(session));
+    let writer = session.sink.writer();
+    writer.write_table(&sites)?;
+    writer.write_table(&frames)?;
+    writer.write_table(&code)?;
+    writer.write_table(&modules)
 }
 
 /// Completes the dataset. `heap`: allocations were to be seen.
@@ -42,24 +93,14 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
     session.losses.add(LossKind::ShortThread, unsampled as u64);
     session.losses.add(LossKind::CutStack, session.stacks.cut);
 
-    let threads: Vec<ThreadRow> = session.tasks.threads.iter().map(|t| t.row.clone()).collect();
-    let processes: Vec<ProcessRow> = session.tasks.processes.iter().map(|p| p.row.clone()).collect();
-    let (sites, frames) = sites(&mut session);
-    let code = code(&mut session);
-    let modules = modules(&mut session);
-
+    let named = write_tasks(&session).and_then(|()| write_names(&mut session));
     session.sink.flush();
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);
     meta.losses = losses;
-    let written = (|| {
-        writer.write_table(&threads)?;
-        writer.write_table(&processes)?;
-        writer.write_table(&sites)?;
-        writer.write_table(&frames)?;
-        writer.write_table(&code)?;
-        writer.write_table(&modules)?;
+    let written = named.and_then(|()| {
         writer.write_table::<MarkerRow>(&[])?;
+        writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
         writer.merge::<SampleRow>(|rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
         writer.merge::<FirstTouchRow>(|rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
@@ -71,7 +112,7 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
         writer.remove_parts::<FirstTouchRow>()?;
         writer.remove_parts::<ObjectRow>()?;
         writer.remove_parts::<PageNodeRow>()
-    })();
+    });
     match failed {
         Some(error) => Err(error),
         None => written,
@@ -86,9 +127,14 @@ fn source(frame: Option<&Frame>) -> (String, String, i32) {
     }
 }
 
-fn frames_at(session: &mut Session, image: Option<(PathId, u64)>) -> (String, i64, Vec<Frame>) {
-    let Some((path, vaddr)) = image else { return (String::new(), 0, Vec::new()) };
-    let frames = session.modules.get(path).map_or(Vec::new(), |module| module.frames_at(vaddr));
+fn frames_at(session: &mut Session, image: Option<(PathId, u64)>) -> (String, i64, Rc<[Frame]>) {
+    let Some((path, vaddr)) = image else { return (String::new(), 0, Rc::default()) };
+    let modules = &mut session.modules;
+    let frames = session
+        .sources
+        .entry((path, vaddr))
+        .or_insert_with(|| modules.get(path).map_or(Vec::new(), |module| module.frames_at(vaddr)).into())
+        .clone();
     (session.modules.path(path).to_owned(), vaddr as i64, frames)
 }
 
@@ -141,7 +187,7 @@ fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
 }
 
 fn code(session: &mut Session) -> Vec<CodeRow> {
-    let places = std::mem::take(&mut session.code_places);
+    let places = session.code_places.clone();
     let mut rows: Vec<CodeRow> = places
         .into_iter()
         .map(|((process, ip), image)| {

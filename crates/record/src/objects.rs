@@ -230,33 +230,42 @@ impl Session {
         }
     }
 
-    /// Rows of everything that was touched and is still there when a process ends.
-    pub(crate) fn emit_objects(&mut self, process: ProcessId, time: i64) {
-        let space = self.tasks.processes[process].space.clone();
-        for (kind, table) in [(SiteKind::Heap, &space.heap), (SiteKind::Mmap, &space.maps)] {
-            for (at, object) in table.iter() {
-                if self.touched.remove(&(process, kind, at)) {
-                    self.sink.object(live_row(process, kind, at, *object, i64::MAX));
-                }
-            }
-        }
-        let tracked = self.tasks.processes[process].row.tracked != 0;
-        let keys: Vec<_> = self.named.keys().filter(|(of, _)| *of == process).copied().collect();
-        for key in keys {
-            let Some(mut row) = self.named.remove(&key) else { continue };
-            row.end_time = time;
-            if tracked && (row.name == BREAK || row.name == ANONYMOUS) {
+    /// Rows of everything that was touched and is still there, as if the process ended at `time`.
+    pub(crate) fn present_objects(&self, process: ProcessId, time: i64) -> Vec<ObjectRow> {
+        let of = &self.tasks.processes[process];
+        let live = self.touched.iter().filter(|(owner, _, _)| *owner == process).filter_map(|&(_, kind, addr)| {
+            let table = match kind {
+                SiteKind::Heap => &of.space.heap,
+                SiteKind::Mmap => &of.space.maps,
+            };
+            let (at, object) = table.find(addr)?;
+            Some(live_row(process, kind, at, *object, i64::MAX))
+        });
+        let named = self.named.iter().filter(|((owner, _), _)| *owner == process).map(|((_, key), row)| {
+            let mut row = ObjectRow { end_time: time, ..row.clone() };
+            if of.row.tracked != 0 && (row.name == BREAK || row.name == ANONYMOUS) {
                 (row.kind, row.name) = (ObjectKind::Region.name().into(), "allocator".into());
             }
-            if let Key::Stack(thread) = key.1 {
-                let thread = &self.tasks.threads[thread];
+            if let Key::Stack(thread) = key {
+                let thread = &self.tasks.threads[*thread];
                 row.end_time = thread.row.end_time;
                 // What was used of it, which is what has pages; `bytes` held its end.
                 row.addr = thread.stack_touched as i64;
                 row.bytes -= row.addr;
             }
+            row
+        });
+        let mut rows: Vec<ObjectRow> = live.chain(named).collect();
+        rows.sort_by_key(|row| (row.addr, row.start_time, row.bytes));
+        rows
+    }
+
+    /// A process ended: everything that was touched and is still there gets its row.
+    pub(crate) fn emit_objects(&mut self, process: ProcessId, time: i64) {
+        for row in self.present_objects(process, time) {
             self.sink.object(row);
         }
+        self.forget_objects(process);
     }
 
     /// Images were replaced at `ranges`: the rows of their variables end, since others may lie there now.

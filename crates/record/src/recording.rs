@@ -216,6 +216,7 @@ fn watch(
         let mut polled: Vec<libc::pollfd> =
             fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL.0);
+        let mut names = finish::Checkpoints::new(FLUSH_INTERVAL);
         let status = loop {
             // SAFETY: `polled` is a live array of that many entries.
             unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, SCAN_INTERVAL.as_millis() as i32) };
@@ -235,7 +236,7 @@ fn watch(
                 (asked, ask_after) = (Instant::now(), (ask_after * 2).min(NODES_INTERVAL.1));
             }
             if session.sink.is_full() || flushed.elapsed() >= FLUSH_INTERVAL {
-                finish::checkpoint(session, meta);
+                finish::checkpoint(session, meta, &mut names);
                 flushed = Instant::now();
             }
             if let Some(status) = ended {

@@ -43,6 +43,8 @@ pub struct Session {
     pub code_places: FxHashMap<(ProcessId, u64), Option<(PathId, u64)>>,
     /// Sampled pages whose node is to be asked for.
     pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
+    /// Source of code addresses that have been looked up.
+    pub(crate) sources: FxHashMap<(PathId, u64), std::rc::Rc<[numamma_symbols::Frame]>>,
     code: CodeCache,
     found: Vec<Found>,
     pub page_bytes: u64,
@@ -63,6 +65,7 @@ impl Session {
             tentative: FxHashMap::default(),
             code_places: FxHashMap::default(),
             pages: FxHashMap::default(),
+            sources: FxHashMap::default(),
             code: CodeCache::default(),
             found: Vec::new(),
             page_bytes,
@@ -153,8 +156,8 @@ impl Session {
         self.tasks.threads[main].row.name = name;
     }
 
-    /// Drops what was noted of a process that turned out to have done nothing.
-    fn forget_objects(&mut self, process: ProcessId) {
+    /// Drops what was noted of a process.
+    pub(crate) fn forget_objects(&mut self, process: ProcessId) {
         self.named.retain(|(of, _), _| *of != process);
         self.touched.retain(|(of, _, _)| *of != process);
         self.pages.remove(&process);

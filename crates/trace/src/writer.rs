@@ -68,6 +68,25 @@ impl DatasetWriter {
         })
     }
 
+    /// Writes or replaces the part of rows that are not final yet: a reader of an unfinished recording takes it as the last
+    /// part.
+    pub fn write_live<T: Table>(&self, rows: &[T]) -> Result<(), TraceError> {
+        self.write_file::<T>(&self.live::<T>(), |writer| writer.write(&T::to_batch(rows)).map_err(|e| e.to_string()))
+    }
+
+    /// Deletes that part.
+    pub fn remove_live<T: Table>(&self) -> Result<(), TraceError> {
+        let path = self.live::<T>();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(TraceError::io(path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn live<T: Table>(&self) -> PathBuf {
+        self.dir.join(format!("{}.part-live.parquet", T::NAME))
+    }
+
     /// Writes a whole table.
     pub fn write_table<T: Table>(&self, rows: &[T]) -> Result<(), TraceError> {
         self.write_file::<T>(&table_file::<T>(&self.dir), |writer| {

@@ -70,7 +70,8 @@ impl LiveObjects {
     }
 
     /// All live objects.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Live)> {
+    #[cfg(test)]
+    fn iter(&self) -> impl Iterator<Item = (u64, &Live)> {
         self.by_start.iter().map(|(&at, object)| (at, object))
     }
 }
