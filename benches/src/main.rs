@@ -68,13 +68,17 @@ struct Arguments {
     quick: bool,
     target: PathBuf,
     out: Option<PathBuf>,
+    /// Only write a synthetic recording there, of so many million samples: for a profiler.
+    synthetic: Option<(PathBuf, u64)>,
     names: Vec<String>,
 }
 
 fn main() -> ExitCode {
     let Some(arguments) = parse(std::env::args().skip(1)) else {
         let names = BENCHES.map(|(name, _)| name).join(", ");
-        eprintln!("usage: benches/run [--quick] [--out DIR] [NAME...]\nnames: {names}");
+        eprintln!(
+            "usage: benches/run [--quick] [--out DIR] [NAME...]\n       benches/run --synthetic DIR MILLIONS\nnames: {names}"
+        );
         return ExitCode::from(2);
     };
     match measure(&arguments) {
@@ -87,12 +91,14 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut from: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments = Arguments { quick: false, target: "target".into(), out: None, names: Vec::new() };
+    let mut arguments =
+        Arguments { quick: false, target: "target".into(), out: None, synthetic: None, names: Vec::new() };
     while let Some(argument) = from.next() {
         match argument.as_str() {
             "--quick" => arguments.quick = true,
             "--target" => arguments.target = from.next()?.into(),
             "--out" => arguments.out = Some(from.next()?.into()),
+            "--synthetic" => arguments.synthetic = Some((from.next()?.into(), from.next()?.parse().ok()?)),
             name if BENCHES.iter().any(|(known, _)| *known == name) => arguments.names.push(argument),
             _ => return None,
         }
@@ -101,6 +107,10 @@ fn parse(mut from: impl Iterator<Item = String>) -> Option<Arguments> {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some((dir, millions)) = &arguments.synthetic {
+        synthetic::write(dir, synthetic::Shape { samples: millions * 1_000_000, spread: 0 })?;
+        return Ok(());
+    }
     // Absolute: the programs run in other folders.
     let target = arguments.target.canonicalize()?;
     let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&target)?;

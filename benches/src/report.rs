@@ -54,11 +54,10 @@ pub fn run(bench: &Bench) -> Measured {
             let reached = format!("{:.2} GiB", peak / GIB);
             lines.push(Line::budget(format!("report, {name}: peak memory"), "<= 1 GiB", reached, peak <= GIB));
         } else {
-            let reached = format!("{wall:.1} s, {:.2} GiB", peak / GIB);
-            lines.push(Line::beside(format!("report, {name}: time, peak memory"), reached));
+            lines.push(beside(format!("report, {name}: time, CPU time, peak memory"), &reports));
         }
-        lines.push(beside(format!("report of one object, {name}: time, peak memory"), &objects));
-        lines.push(beside(format!("page, {name}: time to write, peak memory"), &pages));
+        lines.push(beside(format!("report of one object, {name}: time, CPU time, peak memory"), &objects));
+        lines.push(beside(format!("page, {name}: time to write, CPU time, peak memory"), &pages));
         let size = fs::metadata(&page)?.len() as f64;
         lines.push(Line::beside(format!("page, {name}: size"), format!("{:.2} MB", size / 1e6)));
         let rows = shape.rows() as f64;
@@ -84,12 +83,16 @@ fn wall(runs: &[Used]) -> Spread {
     Spread::over(runs, |used| used.wall)
 }
 
+fn cpu(runs: &[Used]) -> f64 {
+    Spread::over(runs, |used| used.cpu).median
+}
+
 fn peak(runs: &[Used]) -> f64 {
     Spread::over(runs, |used| used.peak).max
 }
 
 fn beside(what: String, runs: &[Used]) -> Line {
-    Line::beside(what, format!("{:.1} s, {:.2} GiB", wall(runs), peak(runs) / GIB))
+    Line::beside(what, format!("{:.1} s, {:.1} s, {:.2} GiB", wall(runs), cpu(runs), peak(runs) / GIB))
 }
 
 /// Wall and CPU seconds and peak bytes of each run.

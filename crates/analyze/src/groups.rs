@@ -40,11 +40,6 @@ impl Group {
             kind => kind.name(),
         }
     }
-
-    /// Whether it is no object of the program's: a section of a module, a file, memory that no call site made.
-    pub fn is_filler(&self) -> bool {
-        self.site.is_none() && matches!(self.kind, ObjectKind::Section | ObjectKind::Mmap | ObjectKind::Tls)
-    }
 }
 
 /// All groups, and which object is in which.

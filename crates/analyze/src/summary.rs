@@ -145,9 +145,9 @@ pub fn findings(
 /// Groups in the order of the report.
 pub fn order(groups: &Groups, counters: &Counters, pages: &[Vec<detail::GroupPage>]) -> Vec<GroupId> {
     let named = |&id: &GroupId| {
-        // Sections of modules and files that were only touched first are no finding.
+        // What was touched once and never sampled is a finding only if the program allocated it.
         let (group, count) = (&groups.groups[id as usize], &counters.groups[id as usize].all);
-        count.samples > 0 || count.accesses() > 0.0 || !(group.is_filler() || pages[id as usize].is_empty())
+        count.samples > 0 || count.accesses() > 0.0 || (group.site.is_some() && !pages[id as usize].is_empty())
     };
     let mut order: Vec<GroupId> = (0..groups.groups.len() as GroupId).filter(named).collect();
     order.sort_by(|&a, &b| {

@@ -49,6 +49,15 @@ pub struct Record {
     /// Samples per second of thread time [default: from --overhead]
     #[arg(long, value_name = "HZ", value_parser = positive, allow_negative_numbers = true)]
     pub rate: Option<f64>,
+    /// Nanoseconds of thread time between two samples, instead of a rate
+    #[arg(long, value_name = "N", conflicts_with = "rate", value_parser = positive, allow_negative_numbers = true)]
+    pub period: Option<f64>,
+    /// Record only samples of this access
+    #[arg(long, value_name = "ACCESS", value_parser = ["read", "write"])]
+    pub only: Option<String>,
+    /// Record only accesses that took at least so many cycles (hardware samplers)
+    #[arg(long, value_name = "CYCLES")]
+    pub min_latency: Option<u32>,
     /// Percent of the program's time that sampling may cost
     #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent, allow_negative_numbers = true)]
     pub overhead: f64,

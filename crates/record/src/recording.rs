@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use numamma_symbols::Modules;
 use numamma_topology::{Machine, Probe};
-use numamma_trace::{DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta};
+use numamma_trace::{Access, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta};
 use numamma_wire::{ENVIRONMENT, Segment};
 
 use crate::clock::tick;
@@ -32,6 +32,10 @@ const NODES_INTERVAL: (Duration, Duration) = (Duration::from_millis(50), Duratio
 /// Deepest call stack of an allocation: all that the wire can carry. Interpreters go deep.
 const MAX_FRAMES: u32 = 128;
 
+/// Bytes of a thread's ring: 13,000 allocations, which a reader that has to wait for a CPU needs. Only what a thread has
+/// written takes memory.
+const RING_BYTES: u32 = 512 << 10;
+
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -43,6 +47,8 @@ pub struct Options {
     pub force: bool,
     /// Samples per second of thread time; chosen from `overhead` if absent.
     pub rate: Option<f64>,
+    /// Keep only samples whose access reads (or writes); absent: all.
+    pub only: Option<Access>,
     /// Share of the program's time that sampling may cost, 0..1.
     pub overhead: f64,
     /// Whether to see allocations (needs the library in the program).
@@ -125,6 +131,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
 
     let mut meta = describe(options, &machine, &probe, sampler);
     let mut session = Session::new(Sink::new(writer), meta.sampler.period, meta.page_bytes);
+    session.only = options.only;
     if let Some(Refused::Sanitizer(why)) = &refused {
         session.losses.add(LossKind::Sanitizer, 1);
         remarks.push(format!("allocations are not tracked: {why}"));
@@ -175,9 +182,12 @@ struct Tracking {
 impl Tracking {
     fn new() -> Result<Self, RecordError> {
         let library = Library::write().map_err(RecordError::system("writing the library that tracks allocations"))?;
-        let segment =
-            Segment::create(numamma_wire::Options { max_frames: MAX_FRAMES, ..numamma_wire::Options::default() })
-                .map_err(RecordError::system("creating shared memory for allocation events"))?;
+        let segment = Segment::create(numamma_wire::Options {
+            max_frames: MAX_FRAMES,
+            ring_bytes: RING_BYTES,
+            ..Default::default()
+        })
+        .map_err(RecordError::system("creating shared memory for allocation events"))?;
         Ok(Self { library, segment })
     }
 

@@ -1,13 +1,13 @@
 //! The recording as it grows: events in the order of their time, applied to what is known of the program.
 
-use numamma_trace::{FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
+use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
 use numamma_wire::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::code::CodeCache;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
-use crate::modules::ModuleStore;
+use crate::modules::{ModuleStore, VDSO};
 use crate::perf::decode::{Record, Registers};
 use crate::sink::Sink;
 use crate::sites::{Place, SiteKind, Stacks};
@@ -48,6 +48,8 @@ pub struct Session {
     code: CodeCache,
     found: Vec<Found>,
     pub page_bytes: u64,
+    /// Keep only samples whose access reads (or writes).
+    pub only: Option<Access>,
 }
 
 impl Session {
@@ -69,6 +71,7 @@ impl Session {
             code: CodeCache::default(),
             found: Vec::new(),
             page_bytes,
+            only: None,
         }
     }
 
@@ -206,6 +209,17 @@ impl Session {
         let (code, recovery) = unit.parts();
         let rule = rules::accesses(code, recovery, located.index, &machine, &mut found);
         let blamed = matches!(rule, Rule::Before | Rule::Forward);
+        if let Some(only) = self.only {
+            let wanted = |f: &Found| f.operand.access as i32 & only as i32 != 0;
+            // Accesses of the other kind are left out, and with the one that stalled, the sample.
+            if blamed && !found.first().is_some_and(wanted) {
+                found.clear();
+                drop(unit);
+                self.found = found;
+                return;
+            }
+            found.retain(wanted);
+        }
         if !blamed {
             self.code_places.insert((process, ip), place);
             self.push_unknown(time, thread, cpu, ip, rule);
@@ -258,10 +272,12 @@ impl Session {
 
     /// File and address in the file of a run-time address of code.
     pub fn place(&mut self, process: ProcessId, ip: u64) -> Option<(PathId, u64)> {
-        let (low, image) = self.tasks.processes[process].space.images.below(ip)?;
-        if ip >= image.end {
-            return None;
-        }
+        let space = &self.tasks.processes[process].space;
+        let Some((low, image)) = space.images.below(ip).filter(|(_, image)| ip < image.end) else {
+            let (start, mapping) = space.mappings.find(ip)?;
+            // The vdso is linked at address 0.
+            return (self.modules.path(mapping.path) == VDSO).then_some((mapping.path, ip - start));
+        };
         let (path, offset) = (image.path, image.offset);
         let bias = self.modules.get(path)?.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown)?;
         Some((path, ip.wrapping_sub(bias)))

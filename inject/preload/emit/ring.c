@@ -5,10 +5,10 @@
 #include "../base/sys.h"
 #include "attach.h"
 
-/* A stall of the program is bounded: steps of 50 us, doubled up to 3.2 ms, 100 ms in all. Then events are lost instead. */
+/* A stall of the program is bounded: steps of 50 us, doubled up to 3.2 ms, 1 s in all. Then events are lost instead. */
 #define FIRST_STEP 50000
 #define LAST_STEP 3200000
-#define LONGEST_STALL 100000000
+#define LONGEST_STALL 1000000000
 
 NMM_COLD bool nmm_is_nested(struct nmm_thread *self, uintptr_t frame)
 {

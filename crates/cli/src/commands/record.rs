@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use numamma_record::{Ended, Options, record, signals};
+use numamma_trace::Access;
 
 use crate::arguments::Record;
 use crate::failure::{Failure, OWN_FAILURE};
@@ -15,11 +16,18 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
             arguments.sampler
         )));
     }
+    if arguments.min_latency.is_some() {
+        return Err(Failure::new("--min-latency: the clock sampler measures no latencies; leave the option out"));
+    }
     let outcome = record(&Options {
         command: arguments.command,
         output: arguments.output,
         force: arguments.force,
-        rate: arguments.rate,
+        rate: arguments.rate.or(arguments.period.map(|period| 1e9 / period)),
+        only: arguments.only.map(|access| match access.as_str() {
+            "read" => Access::Read,
+            _ => Access::Write,
+        }),
         overhead: arguments.overhead / 100.0,
         heap: !arguments.no_heap,
     })

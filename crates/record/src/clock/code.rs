@@ -13,7 +13,9 @@ use crate::space::mappings::PathId;
 /// Functions longer than this are decoded in a window (generated tables, bad symbols).
 const MAX_FUNCTION: u64 = 1 << 20;
 /// Bytes of code read where nothing is known of it.
-const WINDOW: usize = 192;
+const WINDOW: usize = 256;
+/// Bytes before it that are read as well.
+const BEFORE: u64 = 512;
 
 /// A stretch of code with what has been learnt of it.
 #[derive(Debug)]
@@ -105,10 +107,13 @@ impl CodeCache {
     }
 
     fn in_memory(&mut self, pid: i32, ip: u64) -> Option<Located> {
-        let bytes = read_memory(pid, ip, WINDOW)?;
+        // Some of what lies before, if it is mapped: a loop's head may be there.
+        let (start, bytes) = [ip.saturating_sub(BEFORE), ip].into_iter().find_map(|start| {
+            Some((start, read_memory(pid, start, (ip - start) as usize + WINDOW, (ip - start) as usize + 1)?))
+        })?;
         let known = self.memory_windows.get(&(pid, ip)).filter(|(old, _)| *old == bytes).map(|(_, unit)| unit.clone());
         let unit = known.unwrap_or_else(|| {
-            let unit = Unit::new(Code::decode(&bytes, ip, false));
+            let unit = Unit::new(Code::decode_round(&bytes, start, ip));
             self.memory_windows.insert((pid, ip), (bytes, unit.clone()));
             unit
         });
@@ -117,8 +122,8 @@ impl CodeCache {
     }
 }
 
-/// Up to `len` bytes of another process's memory; fewer at the end of a mapping.
-fn read_memory(pid: i32, addr: u64, len: usize) -> Option<Vec<u8>> {
+/// Up to `len` bytes of another process's memory; fewer, but `least`, at the end of a mapping.
+fn read_memory(pid: i32, addr: u64, len: usize, least: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0_u8; len];
     let read = |len: usize, bytes: &mut [u8]| {
         let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
@@ -131,7 +136,7 @@ fn read_memory(pid: i32, addr: u64, len: usize) -> Option<Vec<u8>> {
     if got < 0 && page_rest < len {
         got = read(page_rest, &mut bytes);
     }
-    let got = usize::try_from(got).ok().filter(|&n| n > 0)?;
+    let got = usize::try_from(got).ok().filter(|&n| n >= least)?;
     bytes.truncate(got);
     Some(bytes)
 }

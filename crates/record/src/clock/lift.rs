@@ -133,6 +133,8 @@ pub struct Op {
     pub repeats: bool,
     /// `pause` and its kin: the thread waits for another one.
     pub waits: bool,
+    /// A system call: what took the time is in the kernel.
+    pub enters_kernel: bool,
 }
 
 /// A decoded stretch of code: a function, or a window of unknown code.
@@ -171,6 +173,24 @@ impl Code {
             }
         }
         Self { ops, at, whole }
+    }
+
+    /// Decodes code of which only one boundary is known: `ip`. `bytes` begin at `start`, before it. Where a branch behind
+    /// `ip` goes back to before it and decoding from there meets `ip` again, that is code too: the body of a loop.
+    pub fn decode_round(bytes: &[u8], start: u64, ip: u64) -> Self {
+        let at = |address: u64| bytes.get(address.checked_sub(start)? as usize..);
+        let ahead = Self::decode(at(ip).unwrap_or_default(), ip, false);
+        let targets = ahead.ops.iter().filter_map(|op| match op.effect {
+            Effect::Jump { to } | Effect::Branch { to, .. } if to >= start && to < ip => Some(to),
+            _ => None,
+        });
+        let mut heads: Vec<u64> = targets.collect();
+        heads.sort_unstable();
+        let round = heads.into_iter().find_map(|head| {
+            let code = Self::decode(at(head)?, head, true);
+            code.index(ip).is_some().then_some(code)
+        });
+        round.unwrap_or(ahead)
     }
 
     /// Index of the instruction at `ip`, if one begins there.
@@ -231,6 +251,7 @@ fn lift(i: &Instruction, factory: &mut InstructionInfoFactory, leader: bool) -> 
         writes_flags: i.rflags_modified() != 0,
         leader,
         repeats: (i.has_rep_prefix() || i.has_repne_prefix()) && i.is_string_instruction(),
+        enters_kernel: i.mnemonic() == Mnemonic::Syscall,
         waits: matches!(i.mnemonic(), Mnemonic::Pause | Mnemonic::Tpause | Mnemonic::Umwait | Mnemonic::Mwaitx),
     }
 }

@@ -41,6 +41,9 @@ pub fn accesses(code: &Code, recovery: &mut Recovery, at: usize, machine: &Machi
     if code.ops[at].waits || (code.whole && at > 0 && !code.ops[at].leader && code.ops[at - 1].waits) {
         return Rule::SpinWait;
     }
+    if code.whole && at > 0 && code.ops[at - 1].enters_kernel {
+        return Rule::None;
+    }
     let blamed = before(code, at, machine).map_or_else(|| forward(code, at, machine), Ok);
     // The block of what stalled is the block that the thread was in.
     let center = match blamed {
@@ -227,6 +230,24 @@ mod tests {
         let code = [0x31, 0xd2, 0x48, 0xf7, 0xf1, 0x48, 0x6b, 0xd2, 0x18, 0x0f, 0xb6, 0xf2, 0x48, 0x8b, 0x04, 0x17];
         let found = run(&code, 0x1000, registers(&[(0, 1003), (1, 10), (2, 77), (7, 0x5000)]));
         assert_eq!((found[0].rule, found[0].addr), (Rule::Forward, 0x5000 + 3 * 24));
+    }
+
+    #[test]
+    fn what_a_system_call_took_is_no_memory_access() {
+        // syscall; cmp rax,-4095; mov rbx,[rdi]
+        let code = [0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x48, 0x8b, 0x1f];
+        assert_eq!(run(&code, 0x1002, registers(&[(7, 0x6000)])), []);
+    }
+
+    #[test]
+    fn code_without_known_bounds_is_followed_round_its_loop() {
+        // Sampled at the `inc`, in code of which nothing else is known.
+        let code = Code::decode_round(LOOP, 0x1000, 0x100b);
+        let machine = Machine::new(registers(&[(3, 0x7000), (1, 2), (7, 0x9000)]), 0, 0, None);
+        let mut found = Vec::new();
+        let at = code.index(0x100b).expect("it begins there");
+        let rule = accesses(&code, &mut Recovery::default(), at, &machine, &mut found);
+        assert_eq!((rule, found[0].addr), (Rule::Before, 0x9010));
     }
 
     #[test]
