@@ -44,6 +44,9 @@ impl Collector {
         let library_scan = library.map_or(i64::MAX, |reader| reader.take(&mut self.pending));
         events.drain(&mut self.records);
         for record in self.records.drain(..) {
+            if let Record::Sample { pid, ip, .. } = record {
+                session.save_code(pid, ip);
+            }
             self.pending.push((record.time(), What::Kernel(record)));
         }
         let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan);

@@ -246,6 +246,16 @@ impl Session {
         self.found = found;
     }
 
+    /// Reads code that is in no file as soon as a sample of it arrives: when the sample's turn comes, its process may be
+    /// gone, or the code another.
+    pub fn save_code(&mut self, pid: i32, ip: u64) {
+        if let Some(process) = self.tasks.present(pid)
+            && self.place(process, ip).is_none()
+        {
+            self.code.save(pid, ip);
+        }
+    }
+
     fn push_unknown(&mut self, time: i64, thread: ThreadId, cpu: i32, ip: u64, rule: Rule) {
         self.sink.samples.push(SampleRow {
             time,

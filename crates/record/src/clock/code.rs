@@ -107,18 +107,26 @@ impl CodeCache {
     }
 
     fn in_memory(&mut self, pid: i32, ip: u64) -> Option<Located> {
-        // Some of what lies before, if it is mapped: a loop's head may be there.
-        let (start, bytes) = [ip.saturating_sub(BEFORE), ip].into_iter().find_map(|start| {
-            Some((start, read_memory(pid, start, (ip - start) as usize + WINDOW, (ip - start) as usize + 1)?))
-        })?;
-        let known = self.memory_windows.get(&(pid, ip)).filter(|(old, _)| *old == bytes).map(|(_, unit)| unit.clone());
-        let unit = known.unwrap_or_else(|| {
-            let unit = Unit::new(Code::decode_round(&bytes, start, ip));
-            self.memory_windows.insert((pid, ip), (bytes, unit.clone()));
-            unit
-        });
+        if !self.memory_windows.contains_key(&(pid, ip)) {
+            self.save(pid, ip);
+        }
+        let (_, unit) = self.memory_windows.get(&(pid, ip))?;
         let index = unit.borrow().code.index(ip)?;
-        Some(Located { unit, index, bias: 0 })
+        Some(Located { unit: unit.clone(), index, bias: 0 })
+    }
+
+    /// Reads and decodes the code round `ip` in the memory of process `pid`, if it is not known as it is now.
+    pub fn save(&mut self, pid: i32, ip: u64) {
+        // Some of what lies before, if it is mapped: a loop's head may be there.
+        let read = |start: u64| {
+            let before = (ip - start) as usize;
+            Some((start, read_memory(pid, start, before + WINDOW, before + 1)?))
+        };
+        let Some((start, bytes)) = read(ip.saturating_sub(BEFORE)).or_else(|| read(ip)) else { return };
+        if self.memory_windows.get(&(pid, ip)).is_none_or(|(old, _)| *old != bytes) {
+            let unit = Unit::new(Code::decode_round(&bytes, start, ip));
+            self.memory_windows.insert((pid, ip), (bytes, unit));
+        }
     }
 }
 
