@@ -48,7 +48,7 @@ pub fn run(bench: &Bench) -> Measured {
             lines.push(Line::budget(
                 format!("report, {name}: time"),
                 "<= 10 s",
-                format!("{wall:.1} s"),
+                format!("{wall:.1} s, {:.1} s of CPU", cpu(&reports)),
                 wall.median <= 10.0,
             ));
             let reached = format!("{:.2} GiB", peak / GIB);

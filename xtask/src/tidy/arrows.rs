@@ -10,7 +10,7 @@ const NOUNS: [&str; 7] = ["topology", "trace", "symbols", "findings", "plan", "w
 const VERBS: [&str; 5] = ["record", "attribute", "analyze", "report", "serve"];
 
 /// The pipeline's ends: they put the stages together.
-const ENDS: [&str; 2] = ["numamma", "numamma-tests"];
+const ENDS: [&str; 3] = ["numamma", "numamma-benches", "numamma-tests"];
 
 /// Verbs that need another one: the analysis counts what the attribution found, sample by sample, and a table of
 /// findings in between would be as long as the recording.

@@ -65,7 +65,7 @@ fn unattributed(findings: &Findings, page: &Page) -> String {
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{} ({}) {what}", units::plural(*n, "sample"), share(*n)))
         .collect();
-        let text = format!("{}: in no share.", parts.join(", "));
+        let text = format!("In no share: {}.", parts.join(", "));
         out += if out.is_empty() { "\n" } else { "" };
         out += &page.note(&text);
     }
