@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use numamma_attribute::Index;
-use numamma_trace::{FrameRow, NONE, ObjectKind, ObjectRow};
+use numamma_trace::{CodeRow, NONE, ObjectKind, ObjectRow};
 use rustc_hash::FxHashMap;
 
 use crate::summary::Tables;
@@ -154,7 +154,7 @@ fn site_name(tables: &Tables, site: i32) -> String {
 }
 
 /// `function file:line`, or as much of it as is known.
-pub fn frame_name(frame: &FrameRow) -> String {
+pub fn frame_name(frame: &CodeRow) -> String {
     let place = match (frame.file.as_str(), frame.line) {
         ("", _) => String::new(),
         (file, 0) => file_name(file).to_owned(),

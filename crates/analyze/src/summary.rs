@@ -26,8 +26,10 @@ pub struct Tables {
     pub processes: Vec<ProcessRow>,
     pub page_bytes: u64,
     sites: FxHashMap<i32, SiteRow>,
-    frames: FxHashMap<i32, Vec<FrameRow>>,
-    code: FxHashMap<(i32, i64), CodeRow>,
+    /// Calls of each site's stack, innermost first.
+    frames: FxHashMap<i32, Vec<i64>>,
+    /// Functions at each code address, innermost first.
+    code: FxHashMap<(i32, i64), Vec<CodeRow>>,
     /// Lowest mapping of each module in each process: what variables are counted from.
     module_start: FxHashMap<(i32, String), i64>,
 }
@@ -37,9 +39,15 @@ impl Tables {
     pub fn read(dataset: &Dataset) -> Result<Self, TraceError> {
         let mut threads: Vec<ThreadRow> = dataset.read()?;
         threads.sort_by_key(|row| row.thread);
-        let mut frames: FxHashMap<i32, Vec<FrameRow>> = FxHashMap::default();
-        for row in dataset.read::<FrameRow>()? {
-            frames.entry(row.site).or_default().push(row);
+        let mut frames: FxHashMap<i32, Vec<i64>> = FxHashMap::default();
+        dataset.visit(|rows: &mut Vec<FrameRow>| {
+            for row in rows.iter() {
+                frames.entry(row.site).or_default().push(row.ip);
+            }
+        })?;
+        let mut code: FxHashMap<(i32, i64), Vec<CodeRow>> = FxHashMap::default();
+        for row in dataset.read::<CodeRow>()? {
+            code.entry((row.process, row.ip)).or_default().push(row);
         }
         let mut module_start: FxHashMap<(i32, String), i64> = FxHashMap::default();
         for row in dataset.read::<numamma_trace::ModuleRow>()? {
@@ -53,7 +61,7 @@ impl Tables {
             page_bytes: dataset.meta().page_bytes.max(1),
             sites: dataset.read::<SiteRow>()?.into_iter().map(|row| (row.site, row)).collect(),
             frames,
-            code: dataset.read::<CodeRow>()?.into_iter().map(|row| ((row.process, row.ip), row)).collect(),
+            code,
             module_start,
         })
     }
@@ -68,14 +76,12 @@ impl Tables {
         self.threads.get(thread as usize).is_some_and(|row| row.pid == row.tid)
     }
 
-    /// The frame that stands for a site.
-    pub fn site_frame(&self, site: i32) -> Option<&FrameRow> {
+    /// The function that stands for a site.
+    pub fn site_frame(&self, site: i32) -> Option<&CodeRow> {
         let row = self.sites.get(&site)?;
-        let frames = self.frames.get(&site)?;
-        frames
-            .iter()
-            .find(|f| (&f.function, &f.file, f.line) == (&row.function, &row.file, row.line))
-            .or_else(|| frames.first())
+        let functions = self.code.get(&(row.process, row.ip))?;
+        let is_it = |f: &&CodeRow| (&f.function, &f.file, f.line) == (&row.function, &row.file, row.line);
+        functions.iter().find(is_it).or_else(|| functions.first())
     }
 
     /// Allocations of a site over the whole run.
@@ -89,14 +95,17 @@ impl Tables {
         object.addr - start.copied().unwrap_or_default()
     }
 
-    /// Source of a code address.
+    /// Innermost function at a code address.
     pub fn code(&self, process: i32, ip: i64) -> Option<&CodeRow> {
-        self.code.get(&(process, ip))
+        self.code.get(&(process, ip))?.first()
     }
 
     /// A site as reports show it.
     pub fn call_site(&self, site: i32) -> CallSite {
-        let stack = self.frames.get(&site).map_or(Vec::new(), |frames| frames.iter().map(frame_name).collect());
+        let process = self.sites.get(&site).map_or(-1, |row| row.process);
+        let calls = self.frames.get(&site).map_or(&[][..], Vec::as_slice);
+        let functions = calls.iter().filter_map(|&ip| self.code.get(&(process, ip))).flatten();
+        let stack = functions.map(frame_name).collect();
         match self.site_frame(site) {
             Some(frame) => CallSite {
                 function: short_function(&frame.function).to_owned(),

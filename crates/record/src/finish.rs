@@ -11,6 +11,7 @@ use numamma_trace::{
 
 use crate::collect::now;
 use crate::session::Session;
+use crate::site_frame;
 use crate::sites::{Place, SiteKind};
 use crate::space::mappings::{Mapping, PathId};
 
@@ -119,51 +120,29 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
     }
 }
 
-/// Function, file and line, or the empty ones.
-fn source(frame: Option<&Frame>) -> (String, String, i32) {
-    match frame {
-        Some(f) => (f.function.clone(), f.file.clone().unwrap_or_default(), f.line as i32),
-        None => (String::new(), String::new(), 0),
-    }
-}
-
-fn frames_at(session: &mut Session, image: Option<(PathId, u64)>) -> (String, i64, Rc<[Frame]>) {
-    let Some((path, vaddr)) = image else { return (String::new(), 0, Rc::default()) };
+/// Functions at a code address, innermost first, with module and address in it.
+fn source(session: &mut Session, image: Option<(PathId, u64)>) -> (&str, i64, Rc<[Frame]>) {
+    let Some((path, vaddr)) = image else { return ("", 0, Rc::default()) };
     let modules = &mut session.modules;
     let frames = session
         .sources
         .entry((path, vaddr))
         .or_insert_with(|| modules.get(path).map_or(Vec::new(), |module| module.frames_at(vaddr)).into())
         .clone();
-    (session.modules.path(path).to_owned(), vaddr as i64, frames)
+    (session.modules.path(path), vaddr as i64, frames)
 }
 
 fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
-    let (mut sites, mut all) = (Vec::new(), Vec::new());
+    let (mut sites, mut frames) = (Vec::new(), Vec::new());
     for number in 0..session.stacks.stacks.len() {
-        let stack = &session.stacks.stacks[number];
-        let places: Vec<Place> = session.stacks.frames(stack).to_vec();
-        let mut frames: Vec<FrameRow> = Vec::new();
-        for place in places {
-            let (module, offset, resolved) = frames_at(session, place.image);
-            let resolved: Vec<Option<&Frame>> =
-                if resolved.is_empty() { vec![None] } else { resolved.iter().map(Some).collect() };
-            for frame in resolved {
-                let (function, file, line) = source(frame);
-                frames.push(FrameRow {
-                    site: number as i32,
-                    depth: frames.len() as i32,
-                    ip: place.ip as i64,
-                    module: module.clone(),
-                    module_offset: offset,
-                    function,
-                    file,
-                    line,
-                    inlined: frame.is_some_and(|f| f.inlined).into(),
-                });
-            }
-        }
-        let site = crate::site_frame::choose(&frames).and_then(|n| frames.get(n));
+        let places: Vec<Place> = session.stacks.frames(&session.stacks.stacks[number]).to_vec();
+        frames.extend(places.iter().enumerate().map(|(depth, place)| FrameRow {
+            site: number as i32,
+            depth: depth as i32,
+            ip: place.call() as i64,
+        }));
+        let chosen = site_frame(session, &places);
+        let function = chosen.as_ref().and_then(|(_, f)| f.as_ref());
         let stack = &session.stacks.stacks[number];
         sites.push(SiteRow {
             site: number as i32,
@@ -173,30 +152,76 @@ fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
                 SiteKind::Mmap => "mmap",
             }
             .into(),
-            function: site.map_or(String::new(), |f| f.function.clone()),
-            file: site.map_or(String::new(), |f| f.file.clone()),
-            line: site.map_or(0, |f| f.line),
+            function: function.map_or(String::new(), |f| f.function.clone()),
+            file: function.and_then(|f| f.file.clone()).unwrap_or_default(),
+            line: function.map_or(0, |f| f.line as i32),
+            ip: chosen.as_ref().map_or(0, |(ip, _)| *ip as i64),
             count: stack.count as i64,
             bytes: stack.bytes as i64,
             freed: stack.freed as i64,
             peak_bytes: stack.peak_bytes as i64,
         });
-        all.append(&mut frames);
     }
-    (sites, all)
+    (sites, frames)
 }
 
+/// The frame that stands for a call stack: its call and function. Frames are named one by one until it is found.
+fn site_frame(session: &mut Session, places: &[Place]) -> Option<(u64, Option<Frame>)> {
+    let mut innermost = None;
+    for place in places {
+        let (module, _, functions) = source(session, place.image);
+        if functions.is_empty() {
+            if site_frame::stands(module, "") {
+                return Some((place.call(), None));
+            }
+            innermost = innermost.or(Some((place.call(), None)));
+        }
+        // Inlined functions are frames too.
+        for function in functions.iter() {
+            let frame = || Some((place.call(), Some(function.clone())));
+            if site_frame::stands(module, &function.function) {
+                return frame();
+            }
+            innermost = innermost.or_else(frame);
+        }
+    }
+    innermost
+}
+
+/// Source of all code addresses that occur.
 fn code(session: &mut Session) -> Vec<CodeRow> {
-    let places = session.code_places.clone();
-    let mut rows: Vec<CodeRow> = places
-        .into_iter()
-        .map(|((process, ip), image)| {
-            let (module, offset, frames) = frames_at(session, image);
-            let (function, file, line) = source(frames.first());
-            CodeRow { process: process as i32, ip: ip as i64, module, module_offset: offset, function, file, line }
-        })
-        .collect();
-    rows.sort_by_key(|row| (row.process, row.ip));
+    let mut places: Vec<((usize, u64), Option<(PathId, u64)>)> =
+        session.code_places.iter().map(|(&at, &image)| (at, image)).collect();
+    for stack in &session.stacks.stacks {
+        places.extend(session.stacks.frames(stack).iter().map(|p| ((stack.process, p.call()), p.image)));
+    }
+    places.sort_unstable();
+    places.dedup_by_key(|(at, _)| *at);
+    let mut rows = Vec::with_capacity(places.len());
+    for ((process, ip), image) in places {
+        let (module, module_offset, functions) = source(session, image);
+        let row = CodeRow {
+            process: process as i32,
+            ip: ip as i64,
+            depth: 0,
+            module: module.to_owned(),
+            module_offset,
+            function: String::new(),
+            file: String::new(),
+            line: 0,
+        };
+        if functions.is_empty() {
+            rows.push(row);
+            continue;
+        }
+        rows.extend(functions.iter().enumerate().map(|(depth, f)| CodeRow {
+            depth: depth as i32,
+            function: f.function.clone(),
+            file: f.file.clone().unwrap_or_default(),
+            line: f.line as i32,
+            ..row.clone()
+        }));
+    }
     rows
 }
 

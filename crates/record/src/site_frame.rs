@@ -1,7 +1,5 @@
 //! Which frame of a call stack stands for the allocation: the first that the user wrote.
 
-use numamma_trace::FrameRow;
-
 /// Libraries whose frames never stand for a site, by the beginning of their file name.
 const LIBRARIES: [&str; 10] = [
     "libc.so",
@@ -54,18 +52,14 @@ const WRAPPERS: [&str; 16] = [
     "zrealloc",
 ];
 
-/// Index of the frame that stands for the site: the innermost that is neither a library's nor a wrapper; if there is
+/// Whether a frame may stand for a site: it is neither a library's nor a wrapper. The innermost that may does; if there is
 /// none, the innermost of all.
-pub fn choose(frames: &[FrameRow]) -> Option<usize> {
-    let mine = frames.iter().position(|frame| {
-        let module = frame.module.rsplit('/').next().unwrap_or_default();
-        let function = frame.function.as_str();
-        !(LIBRARIES.iter().any(|name| module.starts_with(name))
-            || FUNCTIONS.iter().any(|name| function.starts_with(name))
-            || returns_std(function)
-            || WRAPPERS.contains(&function))
-    });
-    mine.or(if frames.is_empty() { None } else { Some(0) })
+pub fn stands(module: &str, function: &str) -> bool {
+    let module = module.rsplit('/').next().unwrap_or_default();
+    !(LIBRARIES.iter().any(|name| module.starts_with(name))
+        || FUNCTIONS.iter().any(|name| function.starts_with(name))
+        || returns_std(function)
+        || WRAPPERS.contains(&function))
 }
 
 /// A template of the C++ library that is demangled with its return type: `T* std::__do_something<...>(...)`.
@@ -79,35 +73,22 @@ fn returns_std(function: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn frame(module: &str, function: &str) -> FrameRow {
-        FrameRow {
-            site: 0,
-            depth: 0,
-            ip: 0,
-            module: module.into(),
-            module_offset: 0,
-            function: function.into(),
-            file: String::new(),
-            line: 0,
-            inlined: 0,
-        }
-    }
-
     #[test]
     fn the_site_is_the_first_frame_that_the_user_wrote() {
         let frames = [
-            frame("/lib/libstdc++.so.6", "operator new(unsigned long)"),
-            frame("/home/me/app", "std::vector<int, std::allocator<int> >::push_back(int const&)"),
-            frame("/home/me/app", "int* std::__copy_move_a<false, int*, int*>(int*, int*, int*)"),
-            frame("/home/me/app", "load(std::string const&)"),
-            frame("/home/me/app", "main"),
+            ("/lib/libstdc++.so.6", "operator new(unsigned long)"),
+            ("/home/me/app", "std::vector<int, std::allocator<int> >::push_back(int const&)"),
+            ("/home/me/app", "int* std::__copy_move_a<false, int*, int*>(int*, int*, int*)"),
+            ("/home/me/app", "xmalloc"),
+            ("/home/me/app", "load(std::string const&)"),
+            ("/home/me/app", "main"),
         ];
-        assert_eq!(choose(&frames), Some(3));
+        assert_eq!(frames.iter().position(|(module, function)| stands(module, function)), Some(4));
     }
 
     #[test]
-    fn a_stack_of_the_library_alone_still_has_a_site() {
-        assert_eq!(choose(&[frame("/lib/libc.so.6", "fopen")]), Some(0));
-        assert_eq!(choose(&[]), None);
+    fn a_module_without_names_stands_unless_it_is_a_library() {
+        assert!(stands("/opt/tool", ""));
+        assert!(!stands("/lib/x86_64-linux-gnu/libc.so.6", ""));
     }
 }

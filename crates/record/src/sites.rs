@@ -21,6 +21,13 @@ pub enum SiteKind {
     Mmap,
 }
 
+impl Place {
+    /// An address inside the call that returns here.
+    pub fn call(&self) -> u64 {
+        self.ip.wrapping_sub(1)
+    }
+}
+
 /// A call stack with its account.
 #[derive(Debug)]
 pub struct Stack {

@@ -48,6 +48,7 @@ table! {
         function: String = "Function of the frame that stands for the site.",
         file: String = "Source file of that frame, empty if unknown.",
         line: i32 = "Source line of that frame, 0 if unknown.",
+        ip: i64 = "An address in that frame's call: code.ip; 0 if no frame is known.",
         count: i64 = "Allocations.",
         bytes: i64 = "Bytes of all allocations.",
         freed: i64 = "Allocations that were released.",
@@ -56,17 +57,11 @@ table! {
 }
 
 table! {
-    /// The frames of the call stacks of sites.
+    /// The call stacks of sites; `code` has the functions and lines.
     FrameRow = "frames" {
         site: i32 = "Site: sites.site.",
         depth: i32 = "0 is the innermost frame.",
-        ip: i64 = "Return address.",
-        module: String = "Path of the module, empty if unknown.",
-        module_offset: i64 = "Offset of the address in the module.",
-        function: String = "Function, empty if unknown.",
-        file: String = "Source file, empty if unknown.",
-        line: i32 = "Source line, 0 if unknown.",
-        inlined: i32 = "1 if the frame was inlined into the next.",
+        ip: i64 = "An address in the call (the return address less one): code.ip.",
     }
 }
 
@@ -148,13 +143,15 @@ table! {
 }
 
 table! {
-    /// Source of each code address that occurs in samples or first_touch.
+    /// Source of each code address that occurs in samples, first_touch or frames: one row for each function that is
+    /// inlined there.
     CodeRow = "code" {
         process: i32 = "Process: processes.process.",
         ip: i64 = "Address.",
+        depth: i32 = "0 for the innermost function, 1 for the one that it is inlined into, and so on.",
         module: String = "Path of the module, empty if unknown.",
-        module_offset: i64 = "Offset of the address in the module.",
-        function: String = "Function, innermost inlined one; empty if unknown.",
+        module_offset: i64 = "Address in the module's own address space.",
+        function: String = "Function, empty if unknown.",
         file: String = "Source file, empty if unknown.",
         line: i32 = "Source line, 0 if unknown.",
     }
