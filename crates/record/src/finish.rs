@@ -190,8 +190,7 @@ fn site_frame(session: &mut Session, places: &[Place]) -> Option<(u64, Option<Fr
 
 /// Source of all code addresses that occur.
 fn code(session: &mut Session) -> Vec<CodeRow> {
-    let mut places: Vec<((usize, u64), Option<(PathId, u64)>)> =
-        session.code_places.iter().map(|(&at, &image)| (at, image)).collect();
+    let mut places: Vec<_> = session.code_places.iter().map(|(&at, &image)| (at, image)).collect();
     for stack in &session.stacks.stacks {
         places.extend(session.stacks.frames(stack).iter().map(|p| ((stack.process, p.call()), p.image)));
     }
