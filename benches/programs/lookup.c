@@ -1,5 +1,5 @@
 /* Single-threaded: a chained hash table of single nodes, 32 MiB in all, looked up at random; now and then a node is
- * replaced, so that there are some allocations (one in 16 lookups). */
+ * replaced, so that there are some allocations (one in 256 lookups). */
 #include "report_times.h"
 
 #include <stdint.h>
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         uint64_t key = (random >> 33) % NODES;
         struct node **at = place(key);
         sum += (*at)->value;
-        if (i % 16 == 0) {
+        if (i % 256 == 0) {
             struct node *old = *at;
             *at = old->next;
             free(old);

@@ -182,6 +182,7 @@ fn write_touches(writer: &DatasetWriter, arrays: &[Array]) -> Result<(), TraceEr
 fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result<(), TraceError> {
     let file = || "/opt/synthetic/src/solver.c".to_owned();
     let each = |n: u64| (n, arrays[n as usize]);
+    let call = |n: u64| CODE + 0x10_0000 + n as i64 * 16;
     let objects = (0..ARRAYS).map(each).map(|(n, (addr, bytes))| ObjectRow {
         object: n as i32,
         process: 0,
@@ -202,31 +203,26 @@ fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result
         function: format!("make_field_{n}"),
         file: file(),
         line: 10 + n as i32,
+        ip: call(n),
         count: 1,
         bytes: bytes as i64,
         freed: 0,
         peak_bytes: bytes as i64,
     });
-    let frames = (0..ARRAYS).map(|n| FrameRow {
-        site: n as i32,
-        depth: 0,
-        ip: CODE + 0x10_0000 + n as i64 * 16,
-        module: MODULE.into(),
-        module_offset: 0x10_0000 + n as i64 * 16,
-        function: format!("make_field_{n}"),
-        file: file(),
-        line: 10 + n as i32,
-        inlined: 0,
-    });
-    let code = (0..ARRAYS * 8).map(|n| CodeRow {
+    let frames = (0..ARRAYS).map(|n| FrameRow { site: n as i32, depth: 0, ip: call(n) });
+    let source = |ip: i64, function: String, line: u64| CodeRow {
         process: 0,
-        ip: CODE + n as i64 * 8,
+        ip,
+        depth: 0,
         module: MODULE.into(),
-        module_offset: 0x1000 + n as i64 * 8,
-        function: format!("update_{}", n / 24),
+        module_offset: ip - CODE,
+        function,
         file: file(),
-        line: 1000 + n as i32,
-    });
+        line: line as i32,
+    };
+    let calls = (0..ARRAYS).map(|n| source(call(n), format!("make_field_{n}"), 10 + n));
+    let accesses = (0..ARRAYS * 8).map(|n| source(CODE + n as i64 * 8, format!("update_{}", n / 24), 1000 + n));
+    let code = accesses.chain(calls);
     let threads = (0..THREADS as i32).map(|n| ThreadRow {
         thread: n,
         process: 0,

@@ -105,7 +105,7 @@ pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch
 /// Fills in the details of the objects with those ids.
 pub fn fill(analysis: &Analysis<'_>, findings: &mut Findings, ids: &[usize], most: usize) -> Result<(), TraceError> {
     let (tables, groups) = (&analysis.tables, &analysis.groups);
-    let nodes = PageNodes::new(&analysis.dataset.read()?, tables.page_bytes);
+    let nodes = PageNodes::read(analysis.dataset, tables.page_bytes)?;
     let mut pages = pages_by_group(groups, &analysis.counters, &analysis.touches, &nodes);
     let order = order(groups, &analysis.counters, &pages);
     let wanted: FxHashMap<GroupId, usize> = ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();

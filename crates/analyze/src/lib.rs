@@ -41,7 +41,7 @@ impl<'a> Analysis<'a> {
     pub fn new(dataset: &'a Dataset) -> Result<Self, TraceError> {
         let tables = summary::Tables::read(dataset)?;
         let groups = groups::Groups::new(&tables);
-        let nodes = pages::PageNodes::new(&dataset.read()?, tables.page_bytes);
+        let nodes = pages::PageNodes::read(dataset, tables.page_bytes)?;
         let touches = first_touch::Touches::new(dataset, &tables, &groups)?;
         let counters = counters::count(dataset, &tables, &groups, &nodes, &touches)?;
         let findings = summary::findings(dataset, &tables, &groups, &counters, &touches, &nodes);

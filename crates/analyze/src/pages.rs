@@ -1,6 +1,6 @@
 //! Pages: their keys within a group, and the nodes where they lie.
 
-use numamma_trace::{ObjectRow, PageNodeRow};
+use numamma_trace::{Dataset, ObjectRow, PageNodeRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::groups::Group;
@@ -28,16 +28,27 @@ pub fn page_key(group: &Group, object: &ObjectRow, addr: u64, page_bytes: u64) -
 #[derive(Debug, Default)]
 pub struct PageNodes {
     nodes: FxHashMap<PageAddress, i32>,
+    /// The node of all pages, on a machine that has one only.
+    only: Option<i32>,
 }
 
 impl PageNodes {
     /// From the table, whose rows are in order of time.
-    pub fn new(rows: &[PageNodeRow], page_bytes: u64) -> Self {
-        Self { nodes: rows.iter().map(|row| ((row.process, row.page as u64 / page_bytes), row.node)).collect() }
+    ///
+    /// # Errors
+    /// If the table cannot be read.
+    pub fn read(dataset: &Dataset, page_bytes: u64) -> Result<Self, TraceError> {
+        let mut nodes = FxHashMap::default();
+        dataset.visit(|rows: &mut Vec<PageNodeRow>| {
+            nodes.extend(rows.iter().map(|row| ((row.process, row.page as u64 / page_bytes), row.node)));
+        })?;
+        let meta = dataset.meta();
+        let only = meta.cpu_nodes.iter().copied().find(|&node| node >= 0).filter(|_| meta.nodes == 1);
+        Ok(Self { nodes, only })
     }
 
     /// The node of a page, if it was asked for.
     pub fn node(&self, page: PageAddress) -> Option<i32> {
-        self.nodes.get(&page).copied()
+        self.only.or_else(|| self.nodes.get(&page).copied())
     }
 }

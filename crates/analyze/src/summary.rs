@@ -55,7 +55,7 @@ impl Tables {
             *start = row.start_addr.min(*start);
         }
         Ok(Self {
-            objects: dataset.read()?,
+            objects: objects(dataset)?,
             threads,
             processes: dataset.read()?,
             page_bytes: dataset.meta().page_bytes.max(1),
@@ -116,6 +116,17 @@ impl Tables {
             None => CallSite { stack, ..CallSite::default() },
         }
     }
+}
+
+/// The objects. An unfinished recording may have one twice: as it was at the last checkpoint, and as it ended.
+fn objects(dataset: &Dataset) -> Result<Vec<ObjectRow>, TraceError> {
+    let mut rows: Vec<ObjectRow> = dataset.read()?;
+    if !dataset.meta().complete {
+        let identity = |row: &ObjectRow| (row.process, row.kind.clone(), row.addr, row.start_time, row.bytes);
+        rows.sort_by_cached_key(|row| (identity(row), row.end_time));
+        rows.dedup_by(|later, first| identity(later) == identity(first));
+    }
+    Ok(rows)
 }
 
 /// Puts everything together. Objects come by cost, then accesses, then name, so that their ids are the same each time.

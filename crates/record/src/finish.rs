@@ -56,6 +56,7 @@ pub fn checkpoint(session: &mut Session, meta: &mut Meta, names: &mut Checkpoint
                 objects.extend(session.present_objects(process, i64::MAX));
             }
         }
+        session.sink.number(&mut objects);
         let _ = session.sink.writer().write_live(&objects).and_then(|()| write_names(session));
         names.done();
     }

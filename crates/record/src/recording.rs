@@ -139,7 +139,9 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     if events.faults_refused.is_some() {
         session.losses.add(LossKind::FirstTouch, 1);
     }
-    session.sink.writer().write_meta(&meta)?;
+    // Until it is finished, it is cut: whatever ends us.
+    let cut = Meta { losses: [(LossKind::Incomplete, 1)].into_iter().collect(), ..meta.clone() };
+    session.sink.writer().write_meta(&cut)?;
 
     let mut running = match suspended.run(program) {
         Ok(running) => running,

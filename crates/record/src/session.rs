@@ -209,18 +209,11 @@ impl Session {
         let (code, recovery) = unit.parts();
         let rule = rules::accesses(code, recovery, located.index, &machine, &mut found);
         let blamed = matches!(rule, Rule::Before | Rule::Forward);
-        if let Some(only) = self.only {
-            let wanted = |f: &Found| f.operand.access as i32 & only as i32 != 0;
-            // Accesses of the other kind are left out, and with the one that stalled, the sample.
-            if blamed && !found.first().is_some_and(wanted) {
-                found.clear();
-                drop(unit);
-                self.found = found;
-                return;
-            }
-            found.retain(wanted);
-        }
-        if !blamed {
+        let wanted = |f: &Found| self.only.is_none_or(|only| f.operand.access as i32 & only as i32 != 0);
+        // An access of the other kind takes its cost with it; the counts of the block's other accesses stay.
+        let blamed = blamed && found.first().is_some_and(wanted);
+        found.retain(wanted);
+        if !matches!(rule, Rule::Before | Rule::Forward) {
             self.code_places.insert((process, ip), place);
             self.push_unknown(time, thread, cpu, ip, rule);
         }

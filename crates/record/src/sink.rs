@@ -56,6 +56,14 @@ impl Sink {
         self.objects.push(row);
     }
 
+    /// Numbers objects that are not final yet. The numbers are not used again.
+    pub fn number(&mut self, rows: &mut [ObjectRow]) {
+        for row in rows {
+            row.object = self.next_object;
+            self.next_object += 1;
+        }
+    }
+
     /// Whether enough has been collected to write it out at once.
     pub fn is_full(&self) -> bool {
         self.samples.len().max(self.touches.len()).max(self.objects.len()) >= PART_ROWS

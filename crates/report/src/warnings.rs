@@ -114,7 +114,7 @@ fn is_first_touched_by_one(object: &Object) -> bool {
     finite(object.cost.share) >= 0.05
         && object.pages > 1
         && part >= 0.9
-        && own < 0.5
+        && own < 0.75
         && object.threads.len() > 1
         && !spread
 }

@@ -76,6 +76,14 @@ loss_kinds! {
 #[serde(transparent)]
 pub struct Losses(BTreeMap<String, u64>);
 
+impl FromIterator<(LossKind, u64)> for Losses {
+    fn from_iter<I: IntoIterator<Item = (LossKind, u64)>>(losses: I) -> Self {
+        let mut ledger = Self::default();
+        losses.into_iter().for_each(|(kind, count)| ledger.add(kind, count));
+        ledger
+    }
+}
+
 impl Losses {
     /// Adds `count` losses of one kind.
     pub fn add(&mut self, kind: LossKind, count: u64) {

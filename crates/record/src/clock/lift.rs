@@ -267,7 +267,8 @@ fn operand(i: &Instruction, m: &UsedMemory) -> Option<Operand> {
     if m.address_size() == CodeSize::Code32 {
         return None;
     }
-    let ip_relative = matches!(m.base(), Register::RIP | Register::EIP);
+    // iced gives the operand without base and with the whole address; an implicit stack access has rsp.
+    let ip_relative = i.is_ip_rel_memory_operand() && m.base() == Register::None && m.index() == Register::None;
     let gather = m.index().is_vector_register();
     let named = (0..i.op_count()).any(|o| i.op_kind(o) == OpKind::Memory)
         && i.memory_base() == m.base()

@@ -225,6 +225,17 @@ mod tests {
     }
 
     #[test]
+    fn an_address_relative_to_the_code_moves_with_it() {
+        // add qword ptr [rip+0x2000],1; jmp -10: a counter of a position-independent program.
+        let bytes = [0x48, 0x83, 0x05, 0x00, 0x20, 0x00, 0x00, 0x01, 0xeb, 0xf6];
+        let code = Code::decode(&bytes, 0x1000, true);
+        let machine = Machine::new([0; 16], 0, 0x5555_0000_0000, None);
+        let mut found = Vec::new();
+        accesses(&code, &mut Recovery::default(), 1, &machine, &mut found);
+        assert_eq!(found[0].addr, 0x5555_0000_0000 + 0x1008 + 0x2000);
+    }
+
+    #[test]
     fn arithmetic_on_the_way_to_the_next_access_is_followed() {
         // xor edx,edx; div rcx; imul rdx,rdx,24; movzx esi,dl; mov rax,[rdi+rdx]
         let code = [0x31, 0xd2, 0x48, 0xf7, 0xf1, 0x48, 0x6b, 0xd2, 0x18, 0x0f, 0xb6, 0xf2, 0x48, 0x8b, 0x04, 0x17];
