@@ -1,11 +1,12 @@
 //! Who touched each page first.
 //!
-//! A page gets its memory at the first page fault. For an object that lives in memory which others used before it (a
+//! A page gets its memory at the first fault that writes: one that reads maps the shared page of zeros and places nothing.
+//! For an object that lives in memory which others used before it (a
 //! recycled heap block), that was before its time: then the last fault before it counts, since that is what placed the
 //! page.
 
 use numamma_attribute::Cursor;
-use numamma_trace::{Dataset, FirstTouchRow, TraceError};
+use numamma_trace::{Access, Dataset, FirstTouchRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::groups::{GroupId, Groups};
@@ -19,6 +20,15 @@ pub struct Touch {
     pub thread: i32,
     pub process: i32,
     pub ip: i64,
+    /// Whether it only read.
+    pub read: bool,
+}
+
+impl Touch {
+    /// Order of claims to have placed a page: writes before reads, then by time.
+    fn rank(&self) -> (bool, i64) {
+        (self.read, self.time)
+    }
 }
 
 /// First touches of a recording.
@@ -28,7 +38,13 @@ pub struct Touches {
     by_page: FxHashMap<PageAddress, Vec<Touch>>,
     /// First touches while the object lived.
     pub in_life: FxHashMap<(GroupId, PageKey), Touch>,
+    /// The fault of each stretch of the size of a huge page that had one fault only: as a huge page has.
+    by_huge_page: FxHashMap<PageAddress, Option<Touch>>,
+    pages_per_huge_page: u64,
 }
+
+/// Bytes of a transparent huge page on the machines that have 4 KiB pages.
+const HUGE_PAGE: u64 = 2 << 20;
 
 impl Touches {
     /// Reads the table.
@@ -39,27 +55,39 @@ impl Touches {
             for row in rows.iter() {
                 let process = tables.process_of(row.thread);
                 let addr = row.addr as u64;
-                let touch = Touch { time: row.time, thread: row.thread, process, ip: row.ip };
+                let read = row.access == Access::Read as i32;
+                let touch = Touch { time: row.time, thread: row.thread, process, ip: row.ip, read };
                 touches.by_page.entry((process, addr / tables.page_bytes)).or_default().push(touch);
                 let Some(object) = groups.index.find(process, addr, row.time, &mut cursor) else { continue };
                 let Some(group) = groups.of_object[object] else { continue };
                 let key = page_key(&groups.groups[group as usize], &tables.objects[object], addr, tables.page_bytes);
                 let first = touches.in_life.entry((group, key)).or_insert(touch);
-                if touch.time < first.time {
+                if touch.rank() < first.rank() {
                     *first = touch;
                 }
             }
         })?;
-        for faults in touches.by_page.values_mut() {
+        touches.pages_per_huge_page = (HUGE_PAGE / tables.page_bytes).max(1);
+        for (&(process, page), faults) in &mut touches.by_page {
             faults.sort_by_key(|touch| touch.time);
+            let only = faults.last().copied();
+            touches
+                .by_huge_page
+                .entry((process, page / touches.pages_per_huge_page))
+                .and_modify(|touch| *touch = None)
+                .or_insert(only);
         }
         Ok(touches)
     }
 
-    /// The fault that gave a page the memory that it had at `time`: the last before it.
-    pub fn before(&self, page: PageAddress, time: i64) -> Option<Touch> {
-        let faults = self.by_page.get(&page)?;
-        let next = faults.partition_point(|touch| touch.time <= time);
-        faults[..next].last().copied()
+    /// The fault that gave a page the memory that it had at `time`: the last before it. A huge page has one fault for all
+    /// of its pages.
+    pub fn before(&self, (process, page): PageAddress, time: i64) -> Option<Touch> {
+        if let Some(faults) = self.by_page.get(&(process, page)) {
+            let next = faults.partition_point(|touch| touch.time <= time);
+            return faults[..next].last().copied();
+        }
+        let huge = self.by_huge_page.get(&(process, page / self.pages_per_huge_page))?;
+        huge.filter(|touch| touch.time <= time)
     }
 }

@@ -93,7 +93,7 @@ impl Groups {
         for group in &mut groups {
             group.by_offset = group.rows == 1 || group.smallest >= tables.page_bytes;
             // Only instances that were touched have rows; the sites know of all.
-            let made: i64 = group.sites.iter().map(|&site| tables.allocations(site)).sum();
+            let made = group.site.map_or(0, |site| tables.allocations(site));
             group.instances = group.rows.max(made as u64);
         }
         Self { groups, of_object, index: Index::new(&tables.objects) }

@@ -18,6 +18,9 @@ use crate::pages::PageNodes;
 use crate::pattern::{self, Owned};
 use crate::statistics::{ratio, share_error};
 
+/// Kind, module, and address in it, of a call that allocates.
+type Place = (String, String, i64);
+
 /// Tables whose size is bounded by what was sampled.
 #[derive(Debug)]
 pub struct Tables {
@@ -30,6 +33,8 @@ pub struct Tables {
     frames: FxHashMap<i32, Vec<i64>>,
     /// Functions at each code address, innermost first.
     code: FxHashMap<(i32, i64), Vec<CodeRow>>,
+    /// Allocations by place.
+    made: FxHashMap<Place, i64>,
     /// Lowest mapping of each module in each process: what variables are counted from.
     module_start: FxHashMap<(i32, String), i64>,
 }
@@ -54,7 +59,8 @@ impl Tables {
             let start = module_start.entry((row.process, row.path)).or_insert(row.start_addr);
             *start = row.start_addr.min(*start);
         }
-        Ok(Self {
+        let mut tables = Self {
+            made: FxHashMap::default(),
             objects: objects(dataset)?,
             threads,
             processes: dataset.read()?,
@@ -63,7 +69,13 @@ impl Tables {
             frames,
             code,
             module_start,
-        })
+        };
+        let mut made: FxHashMap<Place, i64> = FxHashMap::default();
+        for row in tables.sites.values() {
+            *made.entry(tables.place(row)).or_default() += row.count;
+        }
+        tables.made = made;
+        Ok(tables)
     }
 
     /// Process of a thread; -1 if the thread is not in the table (a recording that was cut short).
@@ -84,9 +96,17 @@ impl Tables {
         functions.iter().find(is_it).or_else(|| functions.first())
     }
 
-    /// Allocations of a site over the whole run.
+    /// Allocations over the whole run of all sites whose stacks share the frame of `site`.
     pub fn allocations(&self, site: i32) -> i64 {
-        self.sites.get(&site).map_or(0, |row| row.count)
+        self.sites.get(&site).and_then(|row| self.made.get(&self.place(row))).copied().unwrap_or_default()
+    }
+
+    /// What makes call stacks one site: kind, and the call in its module.
+    fn place(&self, row: &SiteRow) -> Place {
+        match self.site_frame(row.site).filter(|frame| !frame.module.is_empty()) {
+            Some(frame) => (row.kind.clone(), frame.module.clone(), frame.module_offset),
+            None => (row.kind.clone(), String::new(), i64::from(row.site)),
+        }
     }
 
     /// A static object's address relative to its module, which is the same in every process.

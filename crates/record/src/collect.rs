@@ -73,7 +73,7 @@ impl Collector {
 
 /// Most events that may wait for the session. Beyond it the rings are left to fill, and their writers to wait: the
 /// recorder's memory must not grow without end.
-const MOST_WAITING: usize = 8 << 20;
+pub const MOST_WAITING: usize = 2 << 20;
 
 /// Longest time between two scans of the library's rings.
 const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);
@@ -106,7 +106,6 @@ impl<'a> LibraryReader<'a> {
         let mut rounds = 0_u32;
         while !self.done.load(Ordering::Acquire) {
             let bell: Bell = self.segment.bell();
-            // Whether a thread has ended is a system call: rings are given back at leisure.
             rounds = rounds.wrapping_add(1);
             if self.scan(rounds.is_multiple_of(16)) > MOST_WAITING / 16 {
                 notify();
@@ -129,12 +128,16 @@ impl<'a> LibraryReader<'a> {
         let began = now();
         let mut events = Vec::new();
         let (mut malformed, mut lost) = (0, 0);
-        if self.state().events.len() < MOST_WAITING {
+        let whole = self.state().events.len() < MOST_WAITING;
+        if whole {
+            // Whether a thread has ended is a system call: rings are given back at leisure, unless many are taken.
+            let tidy = tidy || self.segment.active_rings().count() > self.segment.options().ring_count as usize / 4;
             for ring in self.segment.active_rings() {
                 let ended = tidy && ring.has_ended();
-                let owner = ring.owner();
                 let drained = ring.drain(|event| {
                     if let Ok(stamped) = event {
+                        // Published events make their owner visible; before them it may be in the making.
+                        let owner = ring.owner();
                         let what = What::Library { pid: owner.pid, tid: owner.tid, event: stamped.event };
                         events.push((stamped.time as i64, what));
                     }
@@ -147,7 +150,9 @@ impl<'a> LibraryReader<'a> {
         }
         let mut state = self.state();
         state.events.append(&mut events);
-        state.scanned = began;
+        if whole {
+            state.scanned = began;
+        }
         state.malformed += malformed;
         state.lost_full += lost;
         state.events.len()

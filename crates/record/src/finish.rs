@@ -84,6 +84,7 @@ fn write_names(session: &mut Session) -> Result<(), TraceError> {
 pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), TraceError> {
     let end = meta.end;
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
+    session.losses.add(LossKind::LeftRunning, present.len() as u64);
     for process in present {
         session.emit_objects(process, i64::MAX);
     }

@@ -9,7 +9,7 @@ use numamma_trace::{NONE, ObjectKind, ObjectRow};
 use crate::session::Session;
 use crate::sites::SiteKind;
 use crate::space::Live;
-use crate::space::mappings::MappingKind;
+use crate::space::mappings::{Mapping, MappingKind};
 use crate::tasks::{ProcessId, ThreadId};
 
 /// Identity of an object that is neither heap nor mmap, within its process.
@@ -28,6 +28,9 @@ pub enum Key {
 /// Bytes above the thread pointer that belong to the C library's own description of the thread (glibc's struct pthread is
 /// 2304 bytes).
 const THREAD_DESCRIPTOR: u64 = 2304;
+
+/// Longest time that loading one library takes, nanoseconds: where nobody tells when one is closed.
+const LOADING: i64 = 1_000_000_000;
 
 /// The break of a process without the library.
 const BREAK: &str = "[heap]";
@@ -91,7 +94,13 @@ impl Session {
 
     fn touch_static(&mut self, process: ProcessId, addr: u64) -> bool {
         let Some((low, image)) = self.tasks.processes[process].space.images.below(addr) else { return false };
-        let (path, offset, from, code) = (image.path, image.offset, image.from, image.code);
+        let (path, offset, from, code, mapped) = (image.path, image.offset, image.from, image.code, image.mapped);
+        // The loader maps a library's zero-initialised data right behind its last file mapping. Memory that was mapped
+        // much later lies where a library was that has been closed: the kernel reports no unmapping.
+        let of = &self.tasks.processes[process];
+        let closed = if of.row.tracked != 0 { of.closed } else { mapped + LOADING };
+        let later = |m: &Mapping| m.kind == MappingKind::Anonymous && closed > mapped && m.from > closed;
+        let foreign = of.space.mappings.find(addr).is_some_and(|(_, m)| later(m));
         if !code {
             return false;
         }
@@ -100,6 +109,14 @@ impl Session {
         }
         let Some(module) = self.modules.get(path) else { return false };
         let Some(bias) = module.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown) else { return false };
+        if foreign {
+            let end = module.extent().map_or(low, |(_, end)| end.wrapping_add(bias));
+            if addr < end {
+                std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.images).remove(low);
+                self.images_gone(process, &[(low, end)], closed);
+            }
+            return false;
+        }
         let Some(variable) = module.data_at(addr.wrapping_sub(bias)) else { return false };
         let at = variable.address.wrapping_add(bias);
         let path = self.modules.path(path).to_owned();
@@ -150,9 +167,8 @@ impl Session {
             let row = &t.row;
             row.process as ProcessId == process
                 && row.end_time == i64::MAX
-                && row.stack_high != 0
-                && (row.stack_low.max(row.stack_high - main_stack_limit() as i64) as u64..row.stack_high as u64)
-                    .contains(&addr)
+                && row.stack_low != 0
+                && (row.stack_low as u64..row.stack_high as u64).contains(&addr)
         };
         let own = holds(&self.tasks.threads[thread]).then_some(thread);
         // Another thread's stack: a pointer to a local that was passed on. Rare, and threads are few.

@@ -158,10 +158,13 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     signals::set_program(0);
 
     // What was written before the end is in the rings; descendants that live on are not waited for.
-    if let Some(reader) = &reader {
-        reader.scan(true);
+    loop {
+        let waiting = reader.as_ref().map_or(0, |reader| reader.scan(true));
+        collector.scan(&mut events, reader.as_ref(), &mut session);
+        if waiting < crate::collect::MOST_WAITING {
+            break;
+        }
     }
-    collector.scan(&mut events, reader.as_ref(), &mut session);
     collector.finish(&mut session);
     if let Some(reader) = &reader {
         reader.close(&mut session.losses);
@@ -272,10 +275,12 @@ fn ask_nodes(session: &mut Session) {
         let mut pages: Vec<u64> = pages.into_iter().collect();
         pages.sort_unstable();
         let pid = session.tasks.processes[process].row.pid;
-        let rows = &mut session.sink.page_nodes;
+        let (rows, known) = (&mut session.sink.page_nodes, &mut session.page_nodes);
         // The process may end at any moment: then there is nothing more to know.
         let _ = nodes::query(pid, &pages, |page, node| {
-            rows.push(numamma_trace::PageNodeRow { process: process as i32, page: page as i64, node, time });
+            if known.insert((process, page), node) != Some(node) {
+                rows.push(numamma_trace::PageNodeRow { process: process as i32, page: page as i64, node, time });
+            }
         });
     }
 }

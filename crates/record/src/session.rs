@@ -18,6 +18,15 @@ use crate::tasks::{ProcessId, Tasks, Thread, ThreadId};
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
 
+/// A release that may be taken back.
+#[derive(Clone, Copy, Debug)]
+struct Tentative {
+    kind: SiteKind,
+    addr: u64,
+    object: Live,
+    touched: bool,
+}
+
 /// A thread's row without what its old address space meant.
 fn cleared(row: &ThreadRow) -> ThreadRow {
     ThreadRow { stack_low: 0, stack_high: 0, tls_low: 0, tls_high: 0, ..row.clone() }
@@ -37,12 +46,14 @@ pub struct Session {
     pub(crate) named: FxHashMap<(ProcessId, crate::objects::Key), numamma_trace::ObjectRow>,
     /// Live heap and mmap objects that were touched: only those get a row when they go.
     pub(crate) touched: FxHashSet<(ProcessId, SiteKind, u64)>,
-    /// Releases that may yet be taken back, by process and address.
-    tentative: FxHashMap<(ProcessId, u64), (Live, bool)>,
+    /// Releases that may yet be taken back: those of each thread's last event.
+    tentative: FxHashMap<ThreadId, Vec<Tentative>>,
     /// Code addresses that occur, with the file that held them at the time.
     pub code_places: FxHashMap<(ProcessId, u64), Option<(PathId, u64)>>,
     /// Sampled pages whose node is to be asked for.
     pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
+    /// Nodes of pages as they were written last.
+    pub page_nodes: FxHashMap<(ProcessId, u64), i32>,
     /// Source of code addresses that have been looked up.
     pub(crate) sources: FxHashMap<(PathId, u64), std::rc::Rc<[numamma_symbols::Frame]>>,
     code: CodeCache,
@@ -67,6 +78,7 @@ impl Session {
             tentative: FxHashMap::default(),
             code_places: FxHashMap::default(),
             pages: FxHashMap::default(),
+            page_nodes: FxHashMap::default(),
             sources: FxHashMap::default(),
             code: CodeCache::default(),
             found: Vec::new(),
@@ -107,7 +119,7 @@ impl Session {
                 let thread = self.tasks.thread(pid, tid, time);
                 self.tasks.threads[thread].row.name = name;
             }
-            Record::Fork { time, pid, tid, parent } => {
+            Record::Fork { time, pid, tid, parent, creator } => {
                 if pid == parent {
                     self.tasks.start_thread(pid, tid, time);
                 } else {
@@ -116,7 +128,7 @@ impl Session {
                     let (space, command, tracked) = (of.space.clone(), of.row.command.clone(), of.row.tracked);
                     let child = self.tasks.start_process(pid, parent, space, command, time);
                     self.tasks.processes[child].row.tracked = tracked;
-                    self.inherit_stack(parent, child);
+                    self.inherit_stack(creator, child);
                 }
             }
             Record::Exit { time, pid, tid } => {
@@ -177,8 +189,8 @@ impl Session {
     }
 
     /// The forking thread goes on in the child on the same stack, with the same thread pointer.
-    fn inherit_stack(&mut self, parent: i32, child: ProcessId) {
-        let Some(from) = self.tasks.known_thread(parent) else { return };
+    fn inherit_stack(&mut self, creator: i32, child: ProcessId) {
+        let Some(from) = self.tasks.known_thread(creator) else { return };
         let (row, pointer) = (self.tasks.threads[from].row.clone(), self.tasks.threads[from].pointer);
         let main = self.tasks.processes[child].main;
         let thread = &mut self.tasks.threads[main];
@@ -269,7 +281,18 @@ impl Session {
         let process = self.tasks.process_of(thread);
         let place = self.place(process, ip);
         self.code_places.entry((process, ip)).or_insert(place);
-        self.sink.touches.push(FirstTouchRow { time, thread: thread as i32, cpu, ip: ip as i64, addr: addr as i64 });
+        let access = self.code.locate(&mut self.modules, pid, ip, place).map_or(Access::Unknown, |located| {
+            let unit = located.unit.borrow();
+            unit.access(located.index)
+        });
+        self.sink.touches.push(FirstTouchRow {
+            time,
+            thread: thread as i32,
+            cpu,
+            ip: ip as i64,
+            addr: addr as i64,
+            access: access as i32,
+        });
         self.touch(process, thread, addr, time);
     }
 
@@ -290,6 +313,8 @@ impl Session {
     pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
         let thread = self.tasks.thread(pid, tid, time);
         let process = self.tasks.process_of(thread);
+        // What the thread's last event released is released for good, unless this one takes it back.
+        let tentative = self.tentative.remove(&thread).unwrap_or_default();
         match event {
             Event::Process { own_allocator, .. } => {
                 self.tasks.processes[process].row.tracked = 1;
@@ -306,7 +331,8 @@ impl Session {
                 row.tls_high = thread_pointer as i64;
                 self.tasks.threads[thread].pointer = Some(thread_pointer);
             }
-            Event::ThreadEnd { .. } | Event::Dlclose => {}
+            Event::Dlclose => self.tasks.processes[process].closed = time,
+            Event::ThreadEnd { .. } => {}
             Event::Stack { hash, frames, cut } => {
                 if !self.stacks.knows(hash) {
                     let places = frames
@@ -320,34 +346,35 @@ impl Session {
             Event::Alloc { address, size, stack, .. } => {
                 self.allocate(process, thread, SiteKind::Heap, address, size, stack, time);
             }
-            Event::Free { address, tentative, .. } => {
+            Event::Free { address, tentative: may_fail, .. } => {
                 if let Some(object) = self.heap_mut(process).remove(address) {
-                    self.stacks.released(object.stack, object.bytes);
+                    self.stacks.released(object.stack, object.bytes, true);
                     let touched = self.touched.contains(&(process, SiteKind::Heap, address));
-                    if tentative {
-                        self.tentative.insert((process, address), (object, touched));
+                    if may_fail {
+                        let kind = SiteKind::Heap;
+                        self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, touched }]);
                     }
                     self.released(process, SiteKind::Heap, address, object, time);
                 }
             }
-            Event::Unfree { address } => {
-                if let Some((object, touched)) = self.tentative.remove(&(process, address)) {
-                    self.stacks.revived(object.stack, object.bytes);
-                    self.heap_mut(process).insert(address, object);
-                    // The row that the release made ends too early by nothing: it is taken out again.
-                    if touched {
-                        self.touched.insert((process, SiteKind::Heap, address));
-                        self.unrelease(process, address, object);
-                    }
-                }
-            }
+            Event::Unfree { .. } => self.take_back(process, tentative),
             Event::Map { address, length, file_backed: _, stack, .. } => {
                 self.unmap(process, address, length, time);
                 self.allocate(process, thread, SiteKind::Mmap, address, length, stack, time);
             }
-            Event::Unmap { address, length, .. } => self.unmap(process, address, length, time),
-            // An unmapping that failed left everything in place; it fails only for bad arguments, which name no object.
-            Event::Ununmap { .. } => {}
+            Event::Unmap { address, length, tentative: may_fail } => {
+                let removed = self.unmap(process, address, length, time);
+                if may_fail && !removed.is_empty() {
+                    self.tentative.insert(thread, removed);
+                }
+            }
+            Event::Ununmap { .. } => {
+                // Pieces that reached beyond the range are part of what is put back.
+                for Tentative { addr, object, .. } in &tentative {
+                    self.maps_mut(process).remove_range(*addr, addr.saturating_add(object.bytes));
+                }
+                self.take_back(process, tentative);
+            }
             Event::Remap { old_address, old_length, address, length, stack } => {
                 self.unmap(process, old_address, old_length, time);
                 self.unmap(process, address, length, time);
@@ -391,18 +418,49 @@ impl Session {
         };
         for (at, old) in table.insert(address, object) {
             self.losses.add(LossKind::Overwritten, 1);
-            self.stacks.released(old.stack, old.bytes);
+            self.stacks.released(old.stack, old.bytes, true);
             self.released(process, kind, at, old, time);
         }
     }
 
-    fn unmap(&mut self, process: ProcessId, address: u64, length: u64, time: i64) {
-        for (at, object) in self.maps_mut(process).remove_range(address, address.saturating_add(length)) {
-            self.stacks.released(object.stack, object.bytes);
-            self.released(process, SiteKind::Mmap, at, object, time);
-            let left = self.maps_mut(process).find(at).is_some_and(|(start, _)| start == at);
-            if left {
-                self.touched.insert((process, SiteKind::Mmap, at));
+    /// Releases what the program unmapped; returns it as it was.
+    fn unmap(&mut self, process: ProcessId, address: u64, length: u64, time: i64) -> Vec<Tentative> {
+        // The kernel unmaps whole pages.
+        let end = address.saturating_add(length).next_multiple_of(self.page_bytes);
+        let kind = SiteKind::Mmap;
+        let mut removed = Vec::new();
+        for (addr, object) in self.maps_mut(process).remove_range(address, end) {
+            let touched = self.touched.contains(&(process, kind, addr));
+            removed.push(Tentative { kind, addr, object, touched });
+            self.released(process, kind, addr, object, time);
+            let pieces: Vec<(u64, u64)> = [addr, end]
+                .into_iter()
+                .filter_map(|at| {
+                    let (start, piece) = self.tasks.processes[process].space.maps.find(at)?;
+                    (start == at).then_some((start, piece.bytes))
+                })
+                .collect();
+            let left: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
+            // What is left of it is the same object still.
+            self.stacks.released(object.stack, object.bytes - left.min(object.bytes), pieces.is_empty());
+            if touched {
+                self.touched.extend(pieces.iter().map(|&(start, _)| (process, kind, start)));
+            }
+        }
+        removed
+    }
+
+    /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
+    fn take_back(&mut self, process: ProcessId, released: Vec<Tentative>) {
+        for Tentative { kind, addr, object, touched } in released {
+            self.stacks.revived(object.stack, object.bytes);
+            match kind {
+                SiteKind::Heap => self.heap_mut(process).insert(addr, object),
+                SiteKind::Mmap => self.maps_mut(process).insert(addr, object),
+            };
+            if touched {
+                self.touched.insert((process, kind, addr));
+                self.unrelease(process, addr, object);
             }
         }
     }

@@ -71,10 +71,10 @@ impl Stacks {
         stack.peak_bytes = stack.peak_bytes.max(stack.live_bytes);
     }
 
-    /// Books a release.
-    pub fn released(&mut self, stack: u32, bytes: u64) {
+    /// Books a release of `bytes`; `last` if nothing of the object is left.
+    pub fn released(&mut self, stack: u32, bytes: u64, last: bool) {
         let stack = &mut self.stacks[stack as usize];
-        stack.freed += 1;
+        stack.freed += u64::from(last);
         stack.live_bytes = stack.live_bytes.saturating_sub(bytes);
     }
 

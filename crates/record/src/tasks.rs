@@ -25,6 +25,8 @@ pub struct Thread {
 pub struct Process {
     pub row: ProcessRow,
     pub space: Space,
+    /// Time when a library was closed last; 0 if none was.
+    pub closed: i64,
     /// First thread.
     pub main: ThreadId,
 }
@@ -86,6 +88,7 @@ impl Tasks {
                 samples: 0,
             },
             space,
+            closed: 0,
             main: self.threads.len(),
         });
         self.process_of.insert(pid, process);

@@ -63,6 +63,9 @@ loss_kinds! {
     NotWritten = "not_written",
         "Rows that could not be written to the dataset.",
         "free space on the file system of the output directory (-o)";
+    LeftRunning = "left_running",
+        "Processes that still ran when the command had ended; what they did afterwards is not recorded.",
+        "record them in the foreground (no daemon mode, no `&`), or make the command wait for them";
     Incomplete = "recording_cut",
         "The recorder was stopped before the program ended; what came after its last flush is missing.",
         "let numamma record finish";

@@ -120,6 +120,7 @@ table! {
         cpu: i32 = "CPU that it ran on.",
         ip: i64 = "Address of the instruction that touched.",
         addr: i64 = "Address that was touched.",
+        access: i32 = "1 read (the page is the shared page of zeros until it is written), 2 write, 0 unknown.",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use numamma_trace::Access;
 use rustc_hash::FxHashMap;
 
 use super::lift::Code;
@@ -27,6 +28,16 @@ pub struct Unit {
 impl Unit {
     fn new(code: Code) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self { code, recovery: Recovery::default() }))
+    }
+
+    /// What the instruction with that index does to memory; writing, if it does both.
+    pub fn access(&self, index: usize) -> Access {
+        let mut operands = self.code.ops[index].operands.iter().flatten();
+        match operands.clone().next() {
+            None => Access::Unknown,
+            Some(_) if operands.all(|operand| operand.access == Access::Read) => Access::Read,
+            Some(_) => Access::Write,
+        }
     }
 
     /// The code, and the account of its operands.

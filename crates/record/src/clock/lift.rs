@@ -206,6 +206,20 @@ impl Code {
     }
 }
 
+/// An operand that is its displacement alone.
+const NOTHING: Operand = Operand {
+    base: None,
+    index: None,
+    scale: 1,
+    displacement: 0,
+    ip_relative: false,
+    thread_relative: false,
+    bytes: 0,
+    access: Access::Unknown,
+    implicit_stack: false,
+    gather: false,
+};
+
 fn general(register: Register) -> Option<u8> {
     (register.is_gpr64() || register.is_gpr32() || register.is_gpr16()).then(|| register.number() as u8)
 }
@@ -337,11 +351,10 @@ fn effect(i: &Instruction) -> Effect {
         M::And => arithmetic(Arithmetic::And),
         M::Or => arithmetic(Arithmetic::Or),
         M::Xor => arithmetic(Arithmetic::Xor),
-        M::Inc | M::Dec => to.map(|to| Effect::Arithmetic {
-            op: if i.mnemonic() == M::Inc { Arithmetic::Add } else { Arithmetic::Sub },
-            to,
-            from: Value::Immediate(1),
-            wide,
+        // They leave the carry flag alone, so an addition would tell branches the wrong thing.
+        M::Inc | M::Dec => to.map(|to| {
+            let displacement = if i.mnemonic() == M::Inc { 1 } else { -1 };
+            Effect::Address { to, operand: Operand { base: Some(to), displacement, ..NOTHING }, wide }
         }),
         M::Shl | M::Shr => match (to, second()) {
             (Some(to), Some(Value::Immediate(n))) => {
@@ -382,10 +395,6 @@ fn address(i: &Instruction) -> Option<Operand> {
         scale: i.memory_index_scale() as u8,
         displacement: i.memory_displacement64() as i64,
         ip_relative,
-        thread_relative: false,
-        bytes: 0,
-        access: Access::Unknown,
-        implicit_stack: false,
-        gather: false,
+        ..NOTHING
     })
 }

@@ -168,9 +168,9 @@ impl Machine {
                 }
                 self.set(to, None, true);
             }
-            Effect::Address { to, operand, wide: true } if operand.base == Some(to) && operand.index.is_none() => {
+            Effect::Address { to, operand, wide } if operand.base == Some(to) && operand.index.is_none() => {
                 let before = self.get(to).map(|v| v.wrapping_sub(operand.displacement as u64));
-                self.set(to, before, true);
+                self.set(to, before, wide);
             }
             Effect::Stack { by, writes } => {
                 if let Some(r) = writes {

@@ -67,11 +67,13 @@ pub enum Record {
         exec: bool,
         name: String,
     },
+    /// `parent` and `creator`: process and thread that called fork or clone.
     Fork {
         time: i64,
         pid: i32,
         tid: i32,
         parent: i32,
+        creator: i32,
     },
     Exit {
         time: i64,
@@ -148,6 +150,7 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
             pid: i32_at(body, 0)?,
             parent: i32_at(body, 4)?,
             tid: i32_at(body, 8)?,
+            creator: i32_at(body, 12)?,
         },
         EXIT => Record::Exit { time: i64_at(body, 16)?, pid: i32_at(body, 0)?, tid: i32_at(body, 8)? },
         LOST => Record::Lost { count: u64_at(body, 8)? },

@@ -12,6 +12,8 @@ pub struct Image {
     pub offset: u64,
     /// End of its mappings so far. Zero-initialised data may lie behind it.
     pub end: u64,
+    /// Time of its newest mapping: what is mapped into its range later is not its own.
+    pub mapped: i64,
     /// Whether any of it is executable: files that are only read are no images.
     pub code: bool,
     pub from: i64,
@@ -39,6 +41,7 @@ impl Images {
         {
             image.end = image.end.max(mapping.end);
             image.code |= mapping.executable;
+            image.mapped = image.mapped.max(mapping.from);
             return Vec::new();
         }
         // What was loaded here before is gone.
@@ -52,10 +55,25 @@ impl Images {
             offset: mapping.offset,
             end: mapping.end,
             code: mapping.executable,
+            mapped: mapping.from,
             from: mapping.from,
         };
         self.by_start.insert(start, image);
         gone
+    }
+
+    /// Anonymous memory was mapped over `start..end`: images that began there have been unloaded. Returns their ranges.
+    pub fn covered(&mut self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let gone: Vec<(u64, u64)> = self.by_start.range(start..end).map(|(&low, image)| (low, image.end)).collect();
+        for (low, _) in &gone {
+            self.by_start.remove(low);
+        }
+        gone
+    }
+
+    /// The image that begins at `low` has been unloaded.
+    pub fn remove(&mut self, low: u64) {
+        self.by_start.remove(&low);
     }
 
     /// The image that begins at or below `addr`, with its first address. Whether it reaches to `addr` only its file can

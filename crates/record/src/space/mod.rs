@@ -32,7 +32,13 @@ pub struct Space {
 impl Space {
     /// A new mapping, as the kernel reports it. Returns the address ranges of images that it replaced.
     pub fn map(&mut self, start: u64, mapping: Mapping) -> Vec<(u64, u64)> {
-        let gone = if mapping.is_file() { Rc::make_mut(&mut self.images).map(start, &mapping) } else { Vec::new() };
+        let gone = if mapping.is_file() {
+            Rc::make_mut(&mut self.images).map(start, &mapping)
+        } else if self.images.below(mapping.end - 1).is_some_and(|(low, _)| low >= start) {
+            Rc::make_mut(&mut self.images).covered(start, mapping.end)
+        } else {
+            Vec::new()
+        };
         Rc::make_mut(&mut self.mappings).insert(start, mapping);
         gone
     }
