@@ -12,7 +12,7 @@ __thread struct nmm_thread nmm_self;
 /* Searches that found all rings taken are repeated ever more seldom: each looks at every ring. */
 #define LONGEST_PAUSE 1024
 
-static bool claim_ring(struct nmm_thread *self)
+static bool claim_free_ring(struct nmm_thread *self)
 {
     struct nmm_segment *segment = nmm_process.segment;
     const uint32_t count = nmm_process.ring_count;
@@ -36,6 +36,7 @@ static bool claim_ring(struct nmm_thread *self)
         self->words = (uint64_t *)(nmm_process.data + index * nmm_process.ring_bytes);
         self->memo = (struct nmm_memo *)(nmm_process.memos + (size_t)index * NMM_PAGE);
         self->memo->user = 0;
+        self->memo->count = 0;
         self->capacity = nmm_process.ring_bytes;
         self->reserved = nmm_load(&ring->head);
         self->tail_seen = nmm_load_acquire(&ring->tail);
@@ -43,7 +44,26 @@ static bool claim_ring(struct nmm_thread *self)
         self->stalled = false;
         nmm_signal_fence();
         self->ring = ring;
+        /* The recorder releases rings when it comes round: it should do so before they run out. */
+        if (index >= count / 2)
+            nmm_wake_recorder();
         return true;
+    }
+    return false;
+}
+
+/* All rings may be taken only because the recorder has not yet released those of ended threads. So it is waited for, but
+ * once that was in vain the threads are simply too many, and nobody waits any more. */
+static bool claim_ring(struct nmm_thread *self)
+{
+    if (claim_free_ring(self))
+        return true;
+    nmm_wake_recorder();
+    for (struct nmm_wait wait = nmm_begin_wait(); !nmm_load(&nmm_process.no_ring);) {
+        if (!nmm_go_on_waiting(&wait, false))
+            nmm_store(&nmm_process.no_ring, 1);
+        else if (claim_free_ring(self))
+            return true;
     }
     return false;
 }

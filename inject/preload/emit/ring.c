@@ -1,14 +1,18 @@
 #include "ring.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 
 #include "../base/sys.h"
 #include "attach.h"
 
-/* A stall of the program is bounded: steps of 50 us, doubled up to 3.2 ms, 1 s in all. Then events are lost instead. */
+/* A stall of the program is bounded: steps of 50 us, doubled up to 3.2 ms, 1 s in all. Then events are lost instead. After
+ * a whole wait in vain, the process waits no longer than 5 ms until the recorder is seen to move. */
 #define FIRST_STEP 50000
 #define LAST_STEP 3200000
+#define ASK_FROM_STEP 400000
 #define LONGEST_STALL 1000000000
+#define SHORT_STALL 5000000
 
 NMM_COLD bool nmm_is_nested(struct nmm_thread *self, uintptr_t frame)
 {
@@ -32,7 +36,7 @@ NMM_COLD void nmm_count_loss(struct nmm_thread *self, unsigned type)
         __atomic_fetch_add(&self->ring->lost_frees, 1, __ATOMIC_RELAXED);
 }
 
-static void wake_recorder(void)
+NMM_COLD void nmm_wake_recorder(void)
 {
     struct nmm_segment *segment = nmm_process.segment;
     __atomic_fetch_add(&segment->doorbell, 1, __ATOMIC_SEQ_CST);
@@ -48,7 +52,52 @@ NMM_COLD void nmm_ring_bell(struct nmm_thread *self, uint64_t end)
     if (end - tail <= self->capacity / 2 || end < self->bell_at)
         return;
     self->bell_at = end + self->capacity / 8; /* not again for every event of a ring that stays full */
-    wake_recorder();
+    nmm_wake_recorder();
+}
+
+/* A recorder that was killed could not set `closed`; then we do, for all threads and processes. In a pid namespace of our
+ * own its pid says nothing. EPERM means that it lives. */
+static void close_if_recorder_is_gone(void)
+{
+    struct nmm_segment *segment = nmm_process.segment;
+    if (nmm_process.ids_shared && nmm_syscall(SYS_kill, nmm_load(&segment->recorder_pid), 0, 0, 0, 0, 0) == -ESRCH)
+        __atomic_store_n(&segment->closed, 1, __ATOMIC_SEQ_CST);
+}
+
+struct nmm_wait nmm_begin_wait(void) { return (struct nmm_wait){nmm_now(), FIRST_STEP}; }
+
+NMM_COLD bool nmm_go_on_waiting(struct nmm_wait *wait, bool in_vain_before)
+{
+    const uint64_t limit = in_vain_before ? SHORT_STALL : LONGEST_STALL;
+    /* By the clock: signals cut the pauses short. */
+    if (nmm_load(&nmm_process.segment->closed) || nmm_now() - wait->begin >= limit)
+        return false;
+    const struct timespec pause = {.tv_nsec = wait->step};
+    nmm_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+    if (wait->step >= ASK_FROM_STEP)
+        close_if_recorder_is_gone();
+    if (wait->step < LAST_STEP)
+        wait->step *= 2;
+    return true;
+}
+
+/* A ring and its tail in one word, so that they are written and read together. */
+static uint64_t stall_of(const struct nmm_ring *ring, uint64_t tail)
+{
+    return (uint64_t)(ring - nmm_process.rings + 1) << 32 | (uint32_t)(tail / 8);
+}
+
+/* Whether a thread of the process waited in vain and the tail that it waited for has not moved since. */
+static bool is_stalled(void)
+{
+    const uint64_t stall = nmm_load(&nmm_process.stalled);
+    if (stall == 0)
+        return false;
+    const struct nmm_ring *ring = &nmm_process.rings[(stall >> 32) - 1];
+    if (nmm_load(&ring->state) != NMM_RING_FREE && stall_of(ring, nmm_load(&ring->tail)) == stall)
+        return true;
+    nmm_store(&nmm_process.stalled, 0);
+    return false;
 }
 
 static bool has_room(struct nmm_thread *self, uint64_t end)
@@ -62,24 +111,22 @@ NMM_COLD bool nmm_make_room(struct nmm_thread *self, uint64_t end)
 {
     if (has_room(self, end))
         return true;
+    if (nmm_load(&nmm_process.segment->closed))
+        return false;
     uint64_t tail = self->tail_seen;
     if (self->stalled && self->stalled_tail == tail)
         return false; /* the recorder did not move during a whole wait: do not stall the program for every event */
     __atomic_fetch_add(&self->ring->waits, 1, __ATOMIC_RELAXED);
-    wake_recorder();
-    long step = FIRST_STEP;
-    /* By the clock: signals cut the pauses short. */
-    for (const uint64_t begin = nmm_now(); nmm_now() - begin < LONGEST_STALL;) {
-        if (nmm_load(&nmm_process.segment->closed))
-            return false;
-        const struct timespec pause = {.tv_nsec = step};
-        nmm_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
-        if (has_room(self, end))
+    nmm_wake_recorder();
+    for (struct nmm_wait wait = nmm_begin_wait(); nmm_go_on_waiting(&wait, is_stalled());) {
+        if (has_room(self, end)) {
+            nmm_store(&nmm_process.stalled, 0);
             return true;
-        if (step < LAST_STEP)
-            step *= 2;
+        }
     }
     self->stalled = self->tail_seen == tail;
     self->stalled_tail = tail;
+    if (self->stalled && nmm_load(&nmm_process.stalled) == 0)
+        nmm_store(&nmm_process.stalled, stall_of(self->ring, tail));
     return false;
 }

@@ -54,6 +54,15 @@ static inline bool nmm_swap_local(uint64_t *word, uint64_t expected, uint64_t de
 bool nmm_make_room(struct nmm_thread *self, uint64_t end);
 void nmm_ring_bell(struct nmm_thread *self, uint64_t end);
 void nmm_count_loss(struct nmm_thread *self, unsigned type);
+void nmm_wake_recorder(void);
+
+/* A bounded wait for the recorder: `for (wait = nmm_begin_wait(); nmm_go_on_waiting(&wait, ..);) look again`. */
+struct nmm_wait {
+    uint64_t begin;
+    long step;
+};
+struct nmm_wait nmm_begin_wait(void);
+bool nmm_go_on_waiting(struct nmm_wait *wait, bool in_vain_before);
 
 static inline bool nmm_forked(void) { return nmm_load(nmm_process.alive) != NMM_ALIVE; }
 
@@ -83,9 +92,10 @@ struct nmm_tag {
     uint16_t type, aux, aux2;
 };
 
-/* Writes and publishes one event; false if it was lost, which is counted. `second` continues the payload (a call stack). */
+/* Writes and publishes one event; false if it was lost, which is counted. `second` continues the payload (a call
+ * stack): every `stride`th word from there on. */
 static inline __attribute__((always_inline)) bool nmm_emit2(struct nmm_thread *self, struct nmm_tag tag,
-    const uint64_t *payload, unsigned count, const uint64_t *second, unsigned second_count)
+    const uint64_t *payload, unsigned count, const uint64_t *second, unsigned second_count, long stride)
 {
     const uint64_t words = 2 + count + second_count;
     bool written = false;
@@ -116,8 +126,8 @@ static inline __attribute__((always_inline)) bool nmm_emit2(struct nmm_thread *s
     ring[position++ & mask] = time;
     for (unsigned i = 0; i < count; i++)
         ring[position++ & mask] = payload[i];
-    for (unsigned i = 0; i < second_count; i++)
-        ring[position++ & mask] = second[i];
+    for (unsigned i = 0; i < second_count; i++, second += stride)
+        ring[position++ & mask] = *second;
     nmm_signal_fence();
     written = true;
 out:
@@ -131,7 +141,7 @@ out:
 static inline __attribute__((always_inline)) bool nmm_emit(
     struct nmm_thread *self, struct nmm_tag tag, const uint64_t *payload, unsigned count)
 {
-    return nmm_emit2(self, tag, payload, count, NULL, 0);
+    return nmm_emit2(self, tag, payload, count, NULL, 0, 0);
 }
 
 #endif

@@ -7,7 +7,9 @@
 #include "../unwind/memo.h"
 #include "ring.h"
 
-/* On a stack that we do not know (a signal handler's, perhaps of 2 KiB) our own frame must stay small. */
+/* The program's stack may be small, so a call stack is built in the memo's memory. Where a signal handler interrupted the
+ * memo's user, or on a stack that we do not know (a handler's own, perhaps of 2 KiB), it is cut to what our frame holds. */
+#define FRAMES_WITHOUT_MEMO 32
 #define FRAMES_ON_UNKNOWN_STACK 12
 
 static uint64_t hash_of(const uint64_t *frames, unsigned count)
@@ -26,9 +28,9 @@ static inline uint64_t *place(uint64_t hash, unsigned which)
     return &nmm_process.sent[((hash >> 40) ^ which) & mask];
 }
 
-static NMM_COLD bool send(struct nmm_thread *self, uint64_t hash, const uint64_t *frames, struct nmm_trace trace)
+static NMM_COLD bool send(struct nmm_thread *self, uint64_t hash, const uint64_t *frames, struct nmm_trace trace, long stride)
 {
-    if (!nmm_emit2(self, (struct nmm_tag){NMM_STACK, trace.cut, 0}, &hash, 1, frames, trace.count))
+    if (!nmm_emit2(self, (struct nmm_tag){NMM_STACK, trace.cut, 0}, &hash, 1, frames, trace.count, stride))
         return false;
     /* Other threads may rely on it once it is published. In a handler that interrupted an emitter it is not yet. */
     if (nmm_load(&self->writing) == 0)
@@ -41,37 +43,43 @@ static inline bool was_sent(uint64_t hash)
     return nmm_load(place(hash, 0)) == hash || nmm_load(place(hash, 1)) == hash;
 }
 
-/* The stack that the memo is at, which is still ours. */
-static NMM_COLD uint64_t send_remembered(struct nmm_thread *self, struct nmm_memo *memo, uint64_t hash)
+/* The stack that the memo is at: outermost frame first. */
+static bool send_remembered(struct nmm_thread *self, const struct nmm_memo *memo, uint64_t hash)
 {
-    uint64_t frames[NMM_MEMO_FRAMES];
-    struct nmm_trace trace = nmm_memo_frames(memo, frames);
-    nmm_memo_give(memo);
-    return send(self, hash, frames, trace) ? hash : 0;
+    const long stride = sizeof *memo->frames / sizeof hash;
+    const struct nmm_trace trace = {memo->count, memo->cut};
+    return send(self, hash, &memo->frames[memo->count - 1].pc, trace, -stride);
 }
 
-static NMM_COLD uint64_t walk_all(struct nmm_thread *self, const uintptr_t *hook, unsigned max)
+static NMM_COLD uint64_t walk_all(struct nmm_thread *self, const uintptr_t *hook, uint64_t *frames, unsigned max)
 {
-    uint64_t frames[max];
     struct nmm_trace trace = nmm_unwind(self, hook, frames, max);
     uint64_t hash = hash_of(frames, trace.count);
-    return was_sent(hash) || send(self, hash, frames, trace) ? hash : 0;
+    return was_sent(hash) || send(self, hash, frames, trace, 1) ? hash : 0;
+}
+
+static NMM_COLD uint64_t walk_without_memo(struct nmm_thread *self, const uintptr_t *hook, unsigned max)
+{
+    const bool known = (uintptr_t)hook - self->stack.low < self->stack.high - self->stack.low;
+    const unsigned room = known ? FRAMES_WITHOUT_MEMO : FRAMES_ON_UNKNOWN_STACK;
+    max = max < room ? max : room;
+    uint64_t frames[max];
+    return walk_all(self, hook, frames, max);
 }
 
 uint64_t nmm_call_stack(struct nmm_thread *self, const uintptr_t *hook)
 {
-    unsigned max = nmm_process.max_frames;
+    const unsigned max = nmm_process.max_frames;
     struct nmm_memo *memo = nmm_memo_take(self, (uintptr_t)hook);
-    if (likely(memo != NULL)) {
-        uint64_t hash = nmm_memo_walk(memo, self, hook, max);
-        if (unlikely(hash != 0 && !was_sent(hash)))
-            return send_remembered(self, memo, hash);
-        nmm_memo_give(memo);
-        if (likely(hash != 0))
-            return hash;
-    }
-    bool known = (uintptr_t)hook - self->stack.low < self->stack.high - self->stack.low;
-    return walk_all(self, hook, known || max < FRAMES_ON_UNKNOWN_STACK ? max : FRAMES_ON_UNKNOWN_STACK);
+    if (unlikely(memo == NULL))
+        return walk_without_memo(self, hook, max);
+    uint64_t hash = nmm_memo_walk(memo, self, hook, max);
+    if (unlikely(hash == 0))
+        hash = walk_all(self, hook, nmm_memo_spend(memo), max);
+    else if (unlikely(!was_sent(hash)) && !send_remembered(self, memo, hash))
+        hash = 0;
+    nmm_memo_give(memo);
+    return hash;
 }
 
 void nmm_forget_stacks(void) { nmm_advise(nmm_process.sent, NMM_SENT_BYTES, MADV_DONTNEED); }

@@ -29,6 +29,8 @@ struct nmm_process {
     bool forked;                    /* this image came by fork */
     bool ids_shared;                /* pid and tid mean the same to the recorder */
     uint32_t announced;             /* NMM_PROCESS was sent */
+    uint32_t no_ring;               /* a whole wait for a free ring was in vain */
+    uint64_t stalled;               /* a whole wait for room was in vain: which ring, and its tail; see ring.c */
     uintptr_t tls_bytes;            /* from the lowest static TLS block to the thread pointer */
 };
 

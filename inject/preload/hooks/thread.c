@@ -10,6 +10,7 @@
 
 #include "../base/sys.h"
 #include "../emit/ring.h"
+#include "../unwind/memo.h"
 #include "hooks.h"
 
 void *nmm_libc_stack_end;
@@ -17,9 +18,6 @@ int (*nmm_register_atfork)(void (*)(void), void (*)(void), void (*)(void), void 
 pthread_t (*nmm_pthread_self)(void);
 int (*nmm_pthread_getattr_np)(pthread_t, pthread_attr_t *);
 int (*nmm_pthread_attr_getstack)(const pthread_attr_t *, void **, size_t *);
-
-/* What pthread_getattr_np allocates: a CPU set, twice while it grows to the kernel's size. */
-#define SCRATCH_BYTES 6144
 
 /* The kernel keeps at least this much address space free below the main thread's stack. */
 #define STACK_GAP (128ul << 20)
@@ -77,18 +75,19 @@ void nmm_main_thread_started(struct nmm_thread *self)
 }
 
 /* The bounds of this thread's stack. pthread_getattr_np allocates, and we must not allocate from the program's heap: the
- * first allocation of a thread may create an arena, which is placement that we are here to observe. So it is served from our
- * stack, and signals are held off meanwhile, lest a handler's allocations come from there too. */
+ * first allocation of a thread may create an arena, which is placement that we are here to observe. So it is served from the
+ * thread's memo, which is still empty, and signals are held off meanwhile, lest a handler's allocations come from there too.
+ * It has room for what is asked for on a kernel for 8192 CPUs: sets of 32, 64 .. 1024 bytes, then a copy of the last. */
 static __attribute__((noinline)) struct nmm_bounds own_stack(struct nmm_thread *self)
 {
     struct nmm_bounds bounds = {0};
     if (!nmm_pthread_self || !nmm_pthread_getattr_np || !nmm_pthread_attr_getstack)
         return bounds;
-    char scratch[SCRATCH_BYTES];
     uint64_t all = ~0ull, before;
     nmm_syscall(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&before, sizeof all, 0, 0);
     uint32_t depth = nmm_allocator_enter(self, NMM_FRAME);
-    self->scratch_end = scratch + sizeof scratch;
+    char *scratch = (char *)nmm_memo_spend(self->memo);
+    self->scratch_end = scratch + sizeof self->memo->frames;
     self->scratch = scratch;
 
     pthread_attr_t attributes;

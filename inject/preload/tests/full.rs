@@ -3,6 +3,7 @@
 mod common;
 
 use std::process::Command;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use common::Bench;
@@ -126,4 +127,90 @@ int main(void)
     assert!((1500..10_000).contains(&seen), "{seen}");
     // Each call of the others is an allocation and a release that were dropped.
     assert!(recording.lost_no_ring >= 2 * (10_000 - seen as u64), "{} {seen}", recording.lost_no_ring);
+}
+
+/// Short threads, ten alive at once.
+const SHORT: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void *work(void *arg) { for (int i = 0; i < 20000; i++) free(malloc(14021)); return arg; }
+int main(void)
+{
+    for (int round = 0; round < 30; round++) {
+        pthread_t t[10];
+        for (int i = 0; i < 10; i++) if (pthread_create(&t[i], 0, work, 0)) return 1;
+        for (int i = 0; i < 10; i++) pthread_join(t[i], 0);
+    }
+    puts("done");
+    return 0;
+}
+"#;
+
+#[test]
+fn a_killed_recorder_does_not_hold_the_program_up() {
+    let bench = Bench { options: Options { ring_bytes: 4096, ring_count: 512, ..Options::default() }, ..Bench::new() };
+    let program = bench.compile("program", SHORT, &["-O1"]);
+    let mut dead = Command::new("true").spawn().expect("run true");
+    dead.wait().expect("wait for true");
+    for gone in [true, false] {
+        // Not gone: stopped, say. Then the stall of one thread must do for all.
+        let segment = Segment::create(bench.options).expect("a segment");
+        if gone {
+            segment.header().recorder_pid.store(dead.id() as i32, SeqCst);
+        }
+        let begin = Instant::now();
+        let (mut child, log) = bench.start(&mut Command::new(&program), &segment);
+        assert_eq!(child.wait().expect("wait for the program").code(), Some(0));
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(10), "gone {gone}: {took:?}");
+        eprintln!("gone {gone}: {took:?}");
+        assert_eq!(std::fs::read_to_string(log).expect("read"), "done\n");
+        assert_eq!(segment.header().closed.load(SeqCst), u32::from(gone));
+        assert!(segment.rings().map(|ring| ring.losses().full).sum::<u64>() > 0);
+    }
+}
+
+#[test]
+fn one_thread_after_another_never_runs_out_of_rings() {
+    let source = r#"
+#include <pthread.h>
+#include <stdlib.h>
+static void *work(void *arg) { free(malloc(14031)); return arg; }
+int main(void)
+{
+    for (int i = 0; i < 30000; i++) {
+        pthread_t t;
+        if (pthread_create(&t, 0, work, 0)) return 1;
+        pthread_join(t, 0);
+    }
+    return 0;
+}
+"#;
+    let bench = Bench { options: Options { ring_count: 64, ..Options::default() }, ..Bench::new() };
+    let segment = Segment::create(bench.options).expect("a segment");
+    let (mut child, _) = bench.start(&mut Command::new(bench.compile("program", source, &["-O1"])), &segment);
+    let (mut allocs, mut status) = (0, None);
+    loop {
+        let bell = segment.bell();
+        for ring in segment.active_rings() {
+            let ended = ring.has_ended();
+            ring.drain(|event| {
+                allocs += u64::from(matches!(event.expect("sound").event, Event::Alloc { size: 14031, .. }))
+            });
+            if ended {
+                assert_eq!(ring.release().expect("it has ended").full, 0);
+            }
+        }
+        if status.is_some() {
+            break;
+        }
+        status = child.try_wait().expect("wait");
+        if status.is_none() {
+            // At leisure: the bell has to wake us.
+            segment.wait(bell, Duration::from_millis(500));
+        }
+    }
+    assert!(status.is_some_and(|status| status.success()));
+    assert_eq!((allocs, segment.lost_no_ring()), (30_000, 0));
 }

@@ -18,20 +18,21 @@ enum nmm_cfi_place {
     NMM_CFI_OTHER,
 };
 
+/* Compact, for the machine lies on the program's stack. */
 struct nmm_cfi_saved {
-    uint8_t place;
-    int64_t offset;
+    uint64_t place : 8;     /* enum nmm_cfi_place */
+    int64_t offset : 56;
 };
 
 struct nmm_cfi_row {
-    uint64_t cfa_register;
     int64_t cfa_offset;
+    uint32_t cfa_register;
     bool cfa_deref;         /* CFA = *(rbp + offset) */
     bool cfa_other;         /* an expression beyond us */
     struct nmm_cfi_saved fp, ra;
 };
 
-#define NMM_CFI_REMEMBERED 6 /* compilers nest one deep */
+#define NMM_CFI_REMEMBERED 4 /* compilers nest one deep */
 
 struct nmm_cfi_machine {
     uint64_t code_align;

@@ -44,7 +44,7 @@ static void restore(struct nmm_cfi_machine *m, uint64_t reg)
 
 static void define_cfa(struct nmm_cfi_row *row, uint64_t reg, int64_t offset)
 {
-    row->cfa_register = reg;
+    row->cfa_register = reg <= NMM_CFI_RA ? (uint32_t)reg : UINT32_MAX;
     row->cfa_offset = offset;
     row->cfa_deref = row->cfa_other = false;
 }

@@ -51,8 +51,9 @@ uint64_t nmm_memo_walk(struct nmm_memo *memo, const struct nmm_thread *self, con
     if (max > NMM_MEMO_FRAMES)
         max = NMM_MEMO_FRAMES;
 
-    /* New frames go to the end of the array, innermost last in memory order of the walk, and are turned round at the end. */
-    struct nmm_remembered fresh[NMM_MEMO_FRAMES];
+    /* New frames grow from the end of the array towards the known ones, which leaves them in the right order, and join them
+     * at the end. Not on the stack, which is the program's and may be small. */
+    struct nmm_remembered *fresh = memo->frames + NMM_MEMO_FRAMES;
     unsigned count = 0, common = memo->count;
     struct frame frame = nmm_first_frame(hook);
     for (;;) {
@@ -68,7 +69,10 @@ uint64_t nmm_memo_walk(struct nmm_memo *memo, const struct nmm_thread *self, con
         }
         if (unlikely(count == max || frame.irregular))
             goto unfit;
-        fresh[count++] = (struct nmm_remembered){frame.pc, frame.sp, frame.fp, frame.fp_at, frame.sp_at, 0};
+        if (unlikely(common == NMM_MEMO_FRAMES - count))
+            common--; /* its place is taken; it may be walked anew */
+        count++;
+        *--fresh = (struct nmm_remembered){frame.pc, frame.sp, frame.fp, frame.fp_at, frame.sp_at, 0};
         enum step next = step(self, &bounds, &frame);
         if (next != STEP_ON) {
             common = 0;
@@ -84,9 +88,9 @@ uint64_t nmm_memo_walk(struct nmm_memo *memo, const struct nmm_thread *self, con
         memo->frames[common - 1].fp_at = frame.fp_at;
         memo->frames[common - 1].sp_at = frame.sp_at;
     }
-    while (count > 0) {
+    for (; count > 0; count--) {
         struct nmm_remembered *to = &memo->frames[common++];
-        *to = fresh[--count];
+        *to = *fresh++;
         to->hash = hash = nmm_hash_frame(hash, to->pc);
     }
     memo->count = common;
@@ -95,11 +99,4 @@ uint64_t nmm_memo_walk(struct nmm_memo *memo, const struct nmm_thread *self, con
 unfit:
     memo->count = 0;
     return 0;
-}
-
-struct nmm_trace nmm_memo_frames(const struct nmm_memo *memo, uint64_t *frames)
-{
-    for (unsigned i = 0; i < memo->count; i++)
-        frames[i] = memo->frames[memo->count - 1 - i].pc;
-    return (struct nmm_trace){memo->count, memo->cut};
 }

@@ -35,6 +35,7 @@ struct nmm_memo {
 };
 
 _Static_assert(sizeof(struct nmm_memo) <= NMM_PAGE, "one page per ring");
+_Static_assert(sizeof((struct nmm_memo){0}.frames) >= NMM_MAX_FRAMES * sizeof(uint64_t), "see nmm_memo_spend");
 
 /* The thread's memo, or NULL if it cannot be used now. To be given back. */
 struct nmm_memo *nmm_memo_take(struct nmm_thread *self, uintptr_t frame);
@@ -43,7 +44,11 @@ void nmm_memo_give(struct nmm_memo *memo);
 /* Brings the memo up to the call stack of the hook; 0 if it does not fit, else the hash. */
 uint64_t nmm_memo_walk(struct nmm_memo *memo, const struct nmm_thread *self, const uintptr_t *hook, unsigned max);
 
-/* The call stack that the memo is at. */
-struct nmm_trace nmm_memo_frames(const struct nmm_memo *memo, uint64_t *frames);
+/* Room for a call stack, at the price of what was remembered. */
+static inline uint64_t *nmm_memo_spend(struct nmm_memo *memo)
+{
+    memo->count = 0;
+    return (uint64_t *)memo->frames;
+}
 
 #endif

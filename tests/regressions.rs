@@ -1,0 +1,141 @@
+//! Defects that were found once: each program is the smallest that showed one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use numamma_tests::report::{Object, Report};
+use numamma_tests::{Run, turns};
+
+/// Compiles and records a C program; the report of it.
+fn record(source: &str, flags: &[&str]) -> (Report, tempfile::TempDir) {
+    let place = tempfile::tempdir().expect("a folder");
+    let program = compile(place.path(), "program", source, flags);
+    let dataset = place.path().join("run.numamma");
+    Run::record(&dataset).arg(&program).run().success();
+    (Report::of(&dataset), place)
+}
+
+fn compile(place: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (file, program) = (place.join(format!("{name}.c")), place.join(name));
+    fs::write(&file, source).expect("the source");
+    Run::new("gcc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(&file).args(flags).run().success();
+    program
+}
+
+fn first(report: &Report) -> &Object {
+    report.objects.first().expect("an object")
+}
+
+/// An address relative to the instruction pointer was taken for an address in the module: scalars of position-independent
+/// programs belonged to nothing.
+#[test]
+fn scalars_of_a_position_independent_program() {
+    let _turn = turns::alone();
+    let source = "volatile long counter; int main(void) { for (long i = 0; i < 300000000; i++) counter++; return 0; }";
+    let (report, _place) = record(source, &["-fPIE", "-pie"]);
+    assert_eq!(first(&report).name, "counter");
+    assert!(first(&report).cost.share > 0.9, "{:?}", first(&report));
+}
+
+/// A fault that reads maps the page of zeros and places nothing: the page is placed by who writes it first.
+#[test]
+fn a_page_that_is_read_first_is_placed_by_its_writer() {
+    let _turn = turns::alone();
+    let source = r"
+        #include <pthread.h>
+        #include <stdlib.h>
+        static long n = 4l << 20; static volatile long *a; static long sum;
+        static void *writer(void *x) { for (int r = 0; r < 60; r++) for (long i = 0; i < n; i++) a[i] = i; return x; }
+        int main(void) {
+            a = malloc(n * sizeof *a);
+            for (long i = 0; i < n; i += 512) sum += a[i];
+            pthread_t t; pthread_create(&t, 0, writer, 0); pthread_join(t, 0);
+            return sum != 0;
+        }";
+    let (report, _place) = record(source, &[]);
+    let object = first(&report);
+    let by_writer: u64 = object.first_touch.iter().filter(|touch| touch.thread == 1).map(|touch| touch.pages).sum();
+    assert!(by_writer as f64 > 0.99 * object.pages as f64, "{:?}", object.first_touch);
+}
+
+/// The kernel reports no unmapping: what came to lie where a closed library had been was charged to its variables.
+#[test]
+fn memory_where_a_closed_library_was() {
+    let _turn = turns::alone();
+    let place = tempfile::tempdir().expect("a folder");
+    let library = "char big[64 << 20]; void fill(void) { for (long i = 0; i < sizeof big; i += 4096) big[i] = 1; }";
+    compile(place.path(), "library.so", library, &["-shared", "-fPIC"]);
+    let source = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        int main(int argc, char **argv) {
+            void *l = dlopen(argv[1], RTLD_NOW);
+            if (!l) { puts(dlerror()); return 1; }
+            char *big = dlsym(l, "big");
+            ((void (*)(void))dlsym(l, "fill"))();
+            dlclose(l);
+            char *at = (char *)(((unsigned long)big + (1 << 20)) & ~4095ul);
+            char *p = mmap(at, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+            if (p != at) { puts("the addresses are taken"); return 1; }
+            for (int r = 0; r < 400; r++) for (long i = 0; i < 16 << 20; i += 64) p[i]++;
+            return 0;
+        }"#;
+    let program = compile(place.path(), "program", source, &["-ldl"]);
+    let dataset = place.path().join("run.numamma");
+    let library = place.path().join("library.so");
+    Run::record(&dataset).arg(&program).arg(&library).run().success();
+    let report = Report::of(&dataset);
+    assert_eq!(first(&report).kind, "mmap", "{:?}", first(&report));
+    assert!(first(&report).cost.share > 0.9, "{:?}", first(&report));
+}
+
+/// An unmapping that fails leaves the object as it was.
+#[test]
+fn an_unmapping_that_fails() {
+    let _turn = turns::alone();
+    let source = r"
+        #define _GNU_SOURCE
+        #include <sys/mman.h>
+        int main(void) {
+            long n = 8 << 20;
+            volatile char *p = mmap(0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (munmap((char *)p + 100, n - 4096) == 0) return 1;
+            for (int r = 0; r < 60; r++) for (long i = 0; i < n; i++) p[i]++;
+            return 0;
+        }";
+    let (report, _place) = record(source, &[]);
+    assert_eq!((first(&report).kind.as_str(), first(&report).bytes), ("mmap", 8 << 20));
+    assert!(first(&report).cost.share > 0.9, "{:?}", first(&report));
+}
+
+/// Instances were counted only of call stacks whose objects had been touched.
+#[test]
+fn all_instances_of_a_call_site_are_counted() {
+    let _turn = turns::alone();
+    let source = r"
+        #include <stdlib.h>
+        static volatile char *p[5000];
+        static __attribute__((noinline)) char *make(void) { return malloc(4096); }
+        static __attribute__((noinline)) char *one(void) { char *q = make(); __asm__ volatile(``::: `memory`); return q; }
+        static __attribute__((noinline)) char *two(void) { char *q = make(); __asm__ volatile(``::: `memory`); return q; }
+        int main(void) {
+            for (int i = 0; i < 5000; i++) p[i] = i < 10 ? one() : two();
+            for (int r = 0; r < 200000; r++) for (int i = 0; i < 10; i++) for (int k = 0; k < 64; k++) p[i][k]++;
+            return 0;
+        }";
+    let (report, _place) = record(&source.replace('`', "\""), &[]);
+    assert_eq!(first(&report).instances, 5000, "{:?}", first(&report));
+}
+
+/// Processes that outlive the command were left out without a word.
+#[test]
+fn a_process_that_is_left_running_is_named() {
+    let _turn = turns::alone();
+    let source = r"
+        #include <unistd.h>
+        int main(void) { if (fork()) { usleep(100000); return 0; } sleep(3); return 0; }";
+    let (report, _place) = record(source, &[]);
+    assert!(report.losses.iter().any(|loss| loss.kind == "left_running" && loss.count == 1), "{:?}", report.losses);
+}
