@@ -43,10 +43,10 @@ impl Session {
         let space = &self.tasks.processes[process].space;
         let page = addr & !(self.page_bytes - 1);
         if let Some((at, _)) = space.heap.find(addr) {
-            self.touched.insert((process, SiteKind::Heap, at));
+            self.touched.of(process).insert((SiteKind::Heap, at));
         } else if self.touch_tls(process, thread, addr, time) {
         } else if let Some((at, _)) = self.tasks.processes[process].space.maps.find(addr) {
-            self.touched.insert((process, SiteKind::Mmap, at));
+            self.touched.of(process).insert((SiteKind::Mmap, at));
         } else if self.touch_static(process, addr) || self.touch_stack(process, thread, addr) {
         } else {
             self.touch_region(process, addr);
@@ -76,7 +76,7 @@ impl Session {
             };
             (name.to_owned(), at, end - at, String::new())
         });
-        self.named.entry((process, Key::Tls(thread, at))).or_insert_with(|| ObjectRow {
+        self.named.of(process).entry(Key::Tls(thread, at)).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
             kind: ObjectKind::Tls.name().into(),
@@ -120,7 +120,7 @@ impl Session {
         let Some(variable) = module.data_at(addr.wrapping_sub(bias)) else { return false };
         let at = variable.address.wrapping_add(bias);
         let path = self.modules.path(path).to_owned();
-        self.named.entry((process, Key::Static(at, variable.size))).or_insert_with(|| ObjectRow {
+        self.named.of(process).entry(Key::Static(at, variable.size)).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
             kind: match variable.kind {
@@ -179,7 +179,7 @@ impl Session {
         let thread = &mut self.tasks.threads[owner];
         thread.stack_touched = thread.stack_touched.min(page);
         let row = &thread.row;
-        self.named.entry((process, Key::Stack(owner))).or_insert_with(|| ObjectRow {
+        self.named.of(process).entry(Key::Stack(owner)).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
             kind: ObjectKind::Stack.name().into(),
@@ -211,7 +211,7 @@ impl Session {
             MappingKind::Anonymous => (ObjectKind::Mmap, ANONYMOUS.to_owned()),
         };
         let (bytes, from) = ((mapping.end - start) as i64, mapping.from);
-        let row = self.named.entry((process, Key::Region(start))).or_insert_with(|| ObjectRow {
+        let row = self.named.of(process).entry(Key::Region(start)).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
             kind: kind.name().into(),
@@ -230,7 +230,7 @@ impl Session {
 
     /// A live object went: if it was touched, it gets its row.
     pub(crate) fn released(&mut self, process: ProcessId, kind: SiteKind, addr: u64, object: Live, time: i64) {
-        if self.touched.remove(&(process, kind, addr)) {
+        if self.touched.of(process).remove(&(kind, addr)) {
             let row = live_row(process, kind, addr, object, time);
             self.sink.object(row);
         }
@@ -249,7 +249,7 @@ impl Session {
     /// Rows of everything that was touched and is still there, as if the process ended at `time`.
     pub(crate) fn present_objects(&self, process: ProcessId, time: i64) -> Vec<ObjectRow> {
         let of = &self.tasks.processes[process];
-        let live = self.touched.iter().filter(|(owner, _, _)| *owner == process).filter_map(|&(_, kind, addr)| {
+        let live = self.touched.get(process).into_iter().flatten().filter_map(|&(kind, addr)| {
             let table = match kind {
                 SiteKind::Heap => &of.space.heap,
                 SiteKind::Mmap => &of.space.maps,
@@ -257,7 +257,7 @@ impl Session {
             let (at, object) = table.find(addr)?;
             Some(live_row(process, kind, at, *object, i64::MAX))
         });
-        let named = self.named.iter().filter(|((owner, _), _)| *owner == process).map(|((_, key), row)| {
+        let named = self.named.get(process).into_iter().flatten().map(|(key, row)| {
             let mut row = ObjectRow { end_time: time, ..row.clone() };
             if of.row.tracked != 0 && (row.name == BREAK || row.name == ANONYMOUS) {
                 (row.kind, row.name) = (ObjectKind::Region.name().into(), "allocator".into());
@@ -288,9 +288,10 @@ impl Session {
     pub(crate) fn images_gone(&mut self, process: ProcessId, ranges: &[(u64, u64)], time: i64) {
         let gone =
             |key: &Key| matches!(key, Key::Static(at, _) if ranges.iter().any(|(low, high)| (low..high).contains(&at)));
-        let keys: Vec<_> = self.named.keys().filter(|(of, key)| *of == process && gone(key)).copied().collect();
+        let named = self.named.of(process);
+        let keys: Vec<Key> = named.keys().filter(|key| gone(key)).copied().collect();
         for key in keys {
-            if let Some(row) = self.named.remove(&key) {
+            if let Some(row) = named.remove(&key) {
                 self.sink.object(ObjectRow { end_time: time, ..row });
             }
         }

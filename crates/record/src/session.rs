@@ -13,7 +13,7 @@ use crate::sink::Sink;
 use crate::sites::{Place, SiteKind, Stacks};
 use crate::space::mappings::{Mapping, MappingKind, PathId};
 use crate::space::{Live, Space};
-use crate::tasks::{ProcessId, Tasks, Thread, ThreadId};
+use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
 
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
@@ -43,9 +43,9 @@ pub struct Session {
     /// Nanoseconds of thread time that a sample stands for.
     period: i64,
     /// Objects other than heap and mmap that were touched.
-    pub(crate) named: FxHashMap<(ProcessId, crate::objects::Key), numamma_trace::ObjectRow>,
+    pub(crate) named: PerProcess<FxHashMap<crate::objects::Key, numamma_trace::ObjectRow>>,
     /// Live heap and mmap objects that were touched: only those get a row when they go.
-    pub(crate) touched: FxHashSet<(ProcessId, SiteKind, u64)>,
+    pub(crate) touched: PerProcess<FxHashSet<(SiteKind, u64)>>,
     /// Releases that may yet be taken back: those of each thread's last event.
     tentative: FxHashMap<ThreadId, Vec<Tentative>>,
     /// Code addresses that occur, with the file that held them at the time.
@@ -73,8 +73,8 @@ impl Session {
             sink,
             losses: Losses::default(),
             period: period as i64,
-            named: FxHashMap::default(),
-            touched: FxHashSet::default(),
+            named: PerProcess::default(),
+            touched: PerProcess::default(),
             tentative: FxHashMap::default(),
             code_places: FxHashMap::default(),
             pages: FxHashMap::default(),
@@ -173,8 +173,8 @@ impl Session {
 
     /// Drops what was noted of a process.
     pub(crate) fn forget_objects(&mut self, process: ProcessId) {
-        self.named.retain(|(of, _), _| *of != process);
-        self.touched.retain(|(of, _, _)| *of != process);
+        *self.named.of(process) = FxHashMap::default();
+        *self.touched.of(process) = FxHashSet::default();
         self.pages.remove(&process);
     }
 
@@ -349,7 +349,7 @@ impl Session {
             Event::Free { address, tentative: may_fail, .. } => {
                 if let Some(object) = self.heap_mut(process).remove(address) {
                     self.stacks.released(object.stack, object.bytes, true);
-                    let touched = self.touched.contains(&(process, SiteKind::Heap, address));
+                    let touched = self.touched.of(process).contains(&(SiteKind::Heap, address));
                     if may_fail {
                         let kind = SiteKind::Heap;
                         self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, touched }]);
@@ -430,7 +430,7 @@ impl Session {
         let kind = SiteKind::Mmap;
         let mut removed = Vec::new();
         for (addr, object) in self.maps_mut(process).remove_range(address, end) {
-            let touched = self.touched.contains(&(process, kind, addr));
+            let touched = self.touched.of(process).contains(&(kind, addr));
             removed.push(Tentative { kind, addr, object, touched });
             self.released(process, kind, addr, object, time);
             let pieces: Vec<(u64, u64)> = [addr, end]
@@ -444,7 +444,7 @@ impl Session {
             // What is left of it is the same object still.
             self.stacks.released(object.stack, object.bytes - left.min(object.bytes), pieces.is_empty());
             if touched {
-                self.touched.extend(pieces.iter().map(|&(start, _)| (process, kind, start)));
+                self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
             }
         }
         removed
@@ -459,7 +459,7 @@ impl Session {
                 SiteKind::Mmap => self.maps_mut(process).insert(addr, object),
             };
             if touched {
-                self.touched.insert((process, kind, addr));
+                self.touched.of(process).insert((kind, addr));
                 self.unrelease(process, addr, object);
             }
         }

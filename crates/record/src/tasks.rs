@@ -10,6 +10,25 @@ pub type ThreadId = usize;
 /// Number of a process (one address space: an exec begins a new one) in the dataset.
 pub type ProcessId = usize;
 
+/// Something that each process has its own of: what a process ends with costs what it has, not what all have.
+#[derive(Debug, Default)]
+pub struct PerProcess<T>(Vec<T>);
+
+impl<T: Default> PerProcess<T> {
+    /// That of a process.
+    pub fn of(&mut self, process: ProcessId) -> &mut T {
+        if self.0.len() <= process {
+            self.0.resize_with(process + 1, T::default);
+        }
+        &mut self.0[process]
+    }
+
+    /// That of a process, if it was ever asked for.
+    pub fn get(&self, process: ProcessId) -> Option<&T> {
+        self.0.get(process)
+    }
+}
+
 /// A thread.
 #[derive(Debug)]
 pub struct Thread {
@@ -142,7 +161,8 @@ impl Tasks {
     pub fn end_process(&mut self, pid: i32, time: i64) -> Option<ProcessId> {
         let process = self.process_of.remove(&pid)?;
         self.processes[process].row.end_time = time;
-        for thread in &mut self.threads {
+        // Its threads came after its first.
+        for thread in &mut self.threads[self.processes[process].main..] {
             if thread.row.process as ProcessId == process && thread.row.end_time == i64::MAX {
                 thread.row.end_time = time;
             }

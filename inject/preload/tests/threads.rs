@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashSet;
+use std::process::Command;
 
 use common::{Bench, Recording};
 use numamma_wire::Event;
@@ -201,5 +202,101 @@ int main()
         for address in addresses {
             assert!(recording.frees(address) > 0, "{size}");
         }
+    }
+}
+
+#[test]
+fn small_stacks() {
+    // Of 16 KiB glibc takes its part for TLS, the program 9000 bytes; we must make do with what is left.
+    let source = r#"
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static void *work(void *arg)
+{
+    volatile char local[9000];
+    memset((char *)local, 1, sizeof local);
+    for (int i = 0; i < 10; i++) { char *p = malloc(10); memset(p, 1, 10); free(realloc(p, 100)); }
+    return local[8999] == 1 ? arg : 0;
+}
+int main(void)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    if (pthread_attr_setstacksize(&attr, 16384)) return 1;
+    for (int i = 0; i < 20; i++) {
+        pthread_t t;
+        void *result;
+        if (pthread_create(&t, &attr, work, &attr) || pthread_join(t, &result) || result != &attr) return 2;
+    }
+    return 0;
+}
+"#;
+    let bench = Bench::new();
+    let program = bench.compile("program", source, &["-O1", "-Wl,-z,now"]);
+    if !Command::new(&program).status().expect("run the program").success() {
+        eprintln!("skipped: too much for this libc even by itself");
+        return;
+    }
+    let recording = bench.record(&mut Command::new(program)).check();
+    assert_eq!(recording.allocs(10).len(), 200);
+}
+
+/// How deep the stack is used below a call of ours: a thread fills its stack with a pattern and looks how much is left.
+#[test]
+fn hooks_use_little_stack() {
+    let source = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#define PATTERN 0x5a5a5a5a5a5a5a5aul
+static char stack[1 << 20] __attribute__((aligned(4096)));
+static void *volatile kept;
+/* Each a call site of its own, so that its unwind rule is looked up and its stack sent. */
+#define PROBE(name, ...) static __attribute__((noinline)) long name(void) { \
+    unsigned long *sp; \
+    __asm__ volatile("mov %%rsp, %0" : "=r"(sp)); \
+    unsigned long *end = sp - 16, *low = (unsigned long *)(stack + sizeof stack / 2); \
+    for (volatile unsigned long *p = low; p < end; p++) *p = PATTERN; \
+    __VA_ARGS__; \
+    while (low < end && *(volatile unsigned long *)low == PATTERN) low++; \
+    return (char *)sp - (char *)low; }
+PROBE(by_malloc, kept = malloc(10))
+PROBE(by_realloc, kept = realloc(kept, 20))
+PROBE(by_free, free(kept))
+PROBE(by_mmap, kept = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+PROBE(by_mremap, kept = mremap(kept, 4096, 8192, MREMAP_MAYMOVE))
+static void *work(void *arg)
+{
+    free(malloc(10)); /* the libc's own first steps */
+    printf("malloc %ld\n", by_malloc());
+    printf("realloc %ld\n", by_realloc());
+    printf("free %ld\n", by_free());
+    printf("mmap %ld\n", by_mmap());
+    printf("mremap %ld\n", by_mremap());
+    return arg;
+}
+int main(void)
+{
+    pthread_t t;
+    pthread_attr_t attr;
+    setvbuf(stdout, malloc(8192), _IOFBF, 8192);
+    pthread_attr_init(&attr);
+    pthread_attr_setstack(&attr, stack, sizeof stack);
+    return pthread_create(&t, &attr, work, 0) || pthread_join(t, 0);
+}
+"#;
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let recording = Bench::new().run(source, &["-O1", "-Wl,-z,now"]).check();
+    eprintln!("{}", recording.output);
+    for call in ["malloc", "realloc", "free", "mmap", "mremap"] {
+        let bytes = recording.printed(call);
+        assert!((64..1400).contains(&bytes), "{call}: {bytes}");
     }
 }
