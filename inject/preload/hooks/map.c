@@ -1,7 +1,6 @@
 /* Mappings and the break. Calls that the allocator makes are its own business: they are not recorded. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 
 #include "../base/sys.h"
@@ -30,10 +29,18 @@ static long libc_result(long result)
     return -1;
 }
 
-static void mapped(struct nmm_thread *self, void *address, size_t length, int prot, int flags, off_t offset, const uintptr_t *frame)
+static __attribute__((noinline)) void mapped(struct nmm_thread *self, void *address, size_t length, int prot, int flags, off_t offset, const uintptr_t *frame)
 {
     const uint64_t payload[] = {(uintptr_t)address, length, nmm_call_stack(self, frame), (uint64_t)offset, (uint32_t)flags};
     nmm_emit(self, (struct nmm_tag){NMM_MAP, (uint16_t)prot, !(flags & MAP_ANONYMOUS)}, payload, 5);
+}
+
+/* NMM_UNMAP before the call, NMM_UNUNMAP after one that failed. Not inline: a hook's frame lies below its callees' on the
+ * program's stack. */
+static __attribute__((noinline)) void unmapping(struct nmm_thread *self, struct nmm_tag tag, const void *address, size_t length)
+{
+    const uint64_t payload[] = {(uintptr_t)address, length};
+    nmm_emit(self, tag, payload, 2);
 }
 
 static inline __attribute__((always_inline)) void *map(void *(*real)(void *, size_t, int, int, int, off_t), void *address,
@@ -64,35 +71,32 @@ void *nmm_hook_mmap64(void *address, size_t length, int prot, int flags, int fd,
 int nmm_hook_munmap(void *address, size_t length)
 {
     struct nmm_thread *self = enter(NMM_FRAME);
-    const uint64_t payload[] = {(uintptr_t)address, length};
     if (self)
-        nmm_emit(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, payload, 2);
+        unmapping(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, address, length);
     int result = nmm_real.munmap ? nmm_real.munmap(address, length)
                                  : (int)libc_result(nmm_syscall(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
     if (self && result != 0)
-        nmm_emit(self, (struct nmm_tag){NMM_UNUNMAP, 0, 0}, payload, 2);
+        unmapping(self, (struct nmm_tag){NMM_UNUNMAP, 0, 0}, address, length);
     return result;
 }
 
-void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, ...)
+/* Variadic in libc, where the fifth argument is read too whether or not it was passed. Both calling conventions pass it the
+ * same way if it is declared, and our frame is smaller. */
+void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, void *wanted)
 {
     const uintptr_t *frame = NMM_FRAME;
-    va_list rest;
-    va_start(rest, flags);
-    void *wanted = va_arg(rest, void *); /* as libc does, whether or not it was passed */
-    va_end(rest);
     struct nmm_thread *self = enter(frame);
+    /* While the call runs, another thread may be given the old range: so it is released before. */
+    const bool moves = old_length != 0 && !(flags & MREMAP_DONTUNMAP); /* else the old mapping stays */
+    if (self && moves)
+        unmapping(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, old, old_length);
     void *result = nmm_real.mremap
         ? nmm_real.mremap(old, old_length, length, flags, wanted)
         : (void *)libc_result(nmm_syscall(SYS_mremap, (long)old, (long)old_length, (long)length, flags, (long)wanted, 0));
-    if (self == NULL || result == MAP_FAILED)
-        return result;
-    if (old_length == 0 || flags & MREMAP_DONTUNMAP) {
-        mapped(self, result, length, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, 0, frame); /* the old mapping stays */
-    } else {
-        const uint64_t payload[] = {(uintptr_t)old, old_length, (uintptr_t)result, length, nmm_call_stack(self, frame)};
-        nmm_emit(self, (struct nmm_tag){NMM_REMAP, 0, 0}, payload, 5);
-    }
+    if (self && result != MAP_FAILED)
+        mapped(self, result, length, 0, MAP_ANONYMOUS, 0, frame); /* what it maps, and how, is not known here */
+    else if (self && moves)
+        unmapping(self, (struct nmm_tag){NMM_UNUNMAP, 0, 0}, old, old_length);
     return result;
 }
 

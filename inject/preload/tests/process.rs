@@ -300,9 +300,11 @@ int main(void)
     char *b = mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 4096);
     char *c = mremap(a, 123 * 4096, 456 * 4096, MREMAP_MAYMOVE);
     printf("a %p\nb %p\nc %p\n", a, b, c);
+    if (mremap(c, 456 * 4096, 400 * 4096, 0) != c) return 6; /* in place */
+    errno = 0; if (mremap(c + 1, 4096, 8192, MREMAP_MAYMOVE) != MAP_FAILED || errno != EINVAL) return 7;
     errno = 0; if (munmap(a + 1, 4096) != -1 || errno != EINVAL) return 1;
     errno = 0; if (mmap(0, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED || errno != EINVAL) return 2;
-    if (munmap(b, 4096) || munmap(c, 456 * 4096)) return 3;
+    if (munmap(b, 4096) || munmap(c, 400 * 4096)) return 3;
     char *old = sbrk(0);
     if (sbrk(8192) != old) return 4;
     printf("break %p\n", old);
@@ -321,14 +323,21 @@ int main(void)
                 assert_ne!(stack, 0);
                 Some(Event::Map { address, length, prot, file_backed, offset, flags, stack: 1 })
             }
-            Event::Remap { old_address, old_length, address, length, .. } => {
-                Some(Event::Remap { old_address, old_length, address, length, stack: 1 })
-            }
+            Event::Remap { .. } => panic!("no longer sent: {event:?}"),
             Event::Break { old, new, .. } => Some(Event::Break { old, new, stack: 1 }),
             Event::Unmap { .. } | Event::Ununmap { .. } => Some(event),
             _ => None,
         })
         .collect();
+    let moved = |pages| Event::Map {
+        address: c,
+        length: pages * page,
+        prot: 0,
+        file_backed: false,
+        stack: 1,
+        offset: 0,
+        flags: 0x20,
+    };
     assert_eq!(
         seen,
         [
@@ -342,11 +351,16 @@ int main(void)
                 flags: 0x22
             },
             Event::Map { address: b, length: page, prot: 1, file_backed: true, stack: 1, offset: page, flags: 2 },
-            Event::Remap { old_address: a, old_length: 123 * page, address: c, length: 456 * page, stack: 1 },
+            Event::Unmap { address: a, length: 123 * page, tentative: true },
+            moved(456),
+            Event::Unmap { address: c, length: 456 * page, tentative: true },
+            moved(400),
+            Event::Unmap { address: c + 1, length: page, tentative: true },
+            Event::Ununmap { address: c + 1, length: page },
             Event::Unmap { address: a + 1, length: page, tentative: true },
             Event::Ununmap { address: a + 1, length: page },
             Event::Unmap { address: b, length: page, tentative: true },
-            Event::Unmap { address: c, length: 456 * page, tentative: true },
+            Event::Unmap { address: c, length: 400 * page, tentative: true },
             Event::Break { old, new: old + 8192, stack: 1 },
             Event::Break { old: old + 8192, new: old, stack: 1 },
         ]

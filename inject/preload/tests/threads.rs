@@ -297,6 +297,6 @@ int main(void)
     eprintln!("{}", recording.output);
     for call in ["malloc", "realloc", "free", "mmap", "mremap"] {
         let bytes = recording.printed(call);
-        assert!((64..1400).contains(&bytes), "{call}: {bytes}");
+        assert!((64..1280).contains(&bytes), "{call}: {bytes}");
     }
 }

@@ -20,8 +20,8 @@
  * of the ring. Rule for changes: any change of a layout, of a constant or of their meaning raises NMM_WIRE_VERSION; a
  * library and a recorder of different versions do not talk to each other (the library stays silent).
  *
- * Order (DESIGN, invariants): a release (free, munmap, the old half of realloc) is stamped and published *before* the real
- * call; an acquisition (malloc, mmap, the new half of realloc) is stamped and published *after* it. Hence two events about
+ * Order (DESIGN, invariants): a release (free, munmap, the old half of realloc and mremap) is stamped and published *before* the real
+ * call; an acquisition (malloc, mmap, the new half of either) is stamped and published *after* it. Hence two events about
  * the same address are always ordered by time, whichever threads made them, and an event that is visible in a ring never
  * depends on one that is not yet visible in another.
  */
@@ -50,12 +50,14 @@ struct nmm_segment {
     int32_t recorder_pid;
     uint32_t max_frames;    /* deepest stack wanted, <= NMM_MAX_FRAMES */
     uint32_t heap;          /* 0: threads and maps only, no heap events (--no-heap) */
-    uint32_t closed;        /* set to 1 by the recorder when it stops reading: writers stop writing and never wait */
+    uint32_t closed;        /* set to 1 by the recorder when it stops reading, or by a writer that found it killed: writers
+                             * stop writing and never wait */
     uint64_t pad0[2];
 
     /* Changed while the program runs. */
     uint32_t sleeping;      /* recorder: 1 while it waits on `doorbell`; writer: exchanges it to 0 before it wakes */
-    uint32_t doorbell;      /* futex word: incremented and woken by a writer whose ring passes half full */
+    uint32_t doorbell;      /* futex word: incremented and woken by a writer whose ring passes half full, or who claims a
+                             * ring of the upper half, or finds none: rings of ended threads are to be released */
     uint32_t next_ring;     /* a hint: no ring below it is free. Writers raise it, the recorder lowers it; a lost update
                              * only makes the next search longer, for a search goes round */
     uint32_t rings_used;    /* writers: no ring at or above this index was ever claimed (raised before the claim) */
@@ -124,13 +126,14 @@ enum nmm_event_type {
     NMM_FREE = 6,
     /* A tentative release did not happen (realloc failed): the object lives on. payload: address */
     NMM_UNFREE = 7,
-    /* aux: prot; aux2: 1 when file-backed. payload: address, length, stack hash, file offset, flags */
+    /* aux: prot, 0 also when not known (mremap); aux2: 1 when known to be file-backed. payload: address, length, stack hash, file offset, flags */
     NMM_MAP = 8,
     /* aux2: 1 when it may fail and be taken back by NMM_UNUNMAP. payload: address, length */
     NMM_UNMAP = 9,
     NMM_UNUNMAP = 10,       /* payload: address, length */
-    /* payload: old address, old length, new address, new length, stack hash (old is released, new is acquired; stamped
-     * after the call: a moving mremap is one atomic step of the kernel) */
+    /* payload: old address, old length, new address, new length, stack hash. No longer sent: stamped after the call, it could
+     * come after the NMM_MAP of a thread that was given the old range. mremap is NMM_UNMAP, then NMM_MAP (prot 0: not known)
+     * or NMM_UNUNMAP, also where the mapping stays in place */
     NMM_REMAP = 11,
     /* The program moved the break by itself. payload: old break, new break, stack hash */
     NMM_BREAK = 12,

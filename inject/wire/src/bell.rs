@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   recorder                               writer
-//!   bell = segment.bell()                  publishes; the ring is past half full
+//!   bell = segment.bell()                  publishes; the ring is past half full (or rings run short)
 //!   drains all rings                       doorbell += 1
 //!   segment.wait(bell, timeout):           sleeping == 1 ?  -> sleeping = 0, wake
 //!     sleeping = 1
@@ -23,7 +23,7 @@ pub struct Bell(u32);
 /// Why [`Segment::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// A writer's ring is past half full.
+    /// A writer's ring is past half full, or free rings run short.
     Rung,
     /// Nothing happened, or a signal came.
     TimedOut,
