@@ -122,7 +122,7 @@ fn staying(objects: &[ObjectRow], samples: usize, random: &mut Random) -> Vec<Sa
     let mut all = Vec::with_capacity(samples);
     for n in 0..samples {
         let thread = n % THREADS;
-        if n / THREADS % 256 == 0 {
+        if (n / THREADS).is_multiple_of(256) {
             at[thread] = random.below(objects.len() as u64) as usize;
         }
         all.push(access(&objects[at[thread]], thread, random));
@@ -147,6 +147,6 @@ impl Random {
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let high = self.0 >> 32;
-        (u128::from(high) * u128::from(limit) >> 32) as u64
+        ((u128::from(high) * u128::from(limit)) >> 32) as u64
     }
 }

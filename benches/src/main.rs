@@ -28,8 +28,11 @@ type Failure = Box<dyn std::error::Error>;
 /// Lines of the table, and the raw numbers.
 type Measured = Result<(Vec<Line>, Value), Failure>;
 
+/// Measures something.
+type Run = fn(&Bench) -> Measured;
+
 /// A bench: its name, what it measures.
-const BENCHES: [(&str, fn(&Bench) -> Measured); 5] = [
+const BENCHES: [(&str, Run); 5] = [
     ("attribution", attribution::run),
     ("size", size::run),
     ("report", report::run),

@@ -138,7 +138,7 @@ fn sample(rows: &mut Vec<SampleRow>, arrays: &[Array], shape: Shape, step: u64, 
         let (addr, bytes) = arrays[number as usize];
         let known = rule != Rule::None;
         let (low, span) = if anywhere { (0, bytes) } else { (bytes / THREADS * thread, bytes / THREADS) };
-        let offset = (u128::from(block) * u128::from(span) >> 32) as u64 & !7;
+        let offset = ((u128::from(block) * u128::from(span)) >> 32) as u64 & !7;
         rows.push(SampleRow {
             time,
             thread: thread as i32,
