@@ -41,7 +41,7 @@ struct Round {
 pub fn run(bench: &Bench) -> Measured {
     let factor = if bench.quick { 1 } else { 3 };
     let programs = [
-        ("triad, 2 OpenMP threads", vec![bench.program("triad").into(), (200 * factor).to_string().into()]),
+        ("triad, 2 OpenMP threads", vec![bench.program("triad").into(), (1000 * factor).to_string().into()]),
         ("hash table, 1 thread", vec![bench.program("lookup").into(), (15_000_000 * factor).to_string().into()]),
     ];
     let (mut lines, mut raw) = (Vec::new(), Map::new());
@@ -49,7 +49,7 @@ pub fn run(bench: &Bench) -> Measured {
         let (chosen, tick_costs) = default_rates(bench, &command)?;
         let rate = Spread::of(&chosen).median;
         let mut rounds = Vec::new();
-        for _ in 0..bench.rounds(25, 3) {
+        for _ in 0..bench.rounds(15, 3) {
             rounds.push(round(bench, &command, rate)?);
         }
         let ratio = |of: fn(&Round) -> f64| Spread::over(&rounds, of);
@@ -80,6 +80,10 @@ pub fn run(bench: &Bench) -> Measured {
             Line::beside(
                 format!("{title}: recorded / native"),
                 format!("{:.3}", ratio(|r| r.recorded.wall / r.native.wall)),
+            ),
+            Line::beside(
+                format!("{title}: wall time beyond the ticks' own, without allocations"),
+                format!("{:.1} %", ratio(|r| (r.no_heap.wall - r.ticks.wall) / r.native.wall).times(100.0)),
             ),
             Line::beside(
                 format!("{title}: recorded without allocations / native"),

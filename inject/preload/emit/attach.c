@@ -97,9 +97,16 @@ static void announce(struct nmm_thread *self)
 
 NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
 {
-    /* A handler that interrupts us here finds `attaching` and does without. */
-    if (self->attaching || nmm_load(&nmm_process.segment->closed))
+    if (nmm_load(&nmm_process.segment->closed))
         return NULL;
+    /* Nothing to do: a handler inside the allocator asks too, and another may interrupt it. */
+    if (!self->attaching && self->ring != NULL && !nmm_forked() && nmm_load(&nmm_process.announced))
+        return self;
+    /* A handler that interrupts us below finds `attaching` and does without: counted, since there is no ring to tell. */
+    if (self->attaching) {
+        __atomic_fetch_add(&nmm_process.segment->lost_no_ring, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
     self->attaching = true;
     nmm_signal_fence();
     bool ready = true;

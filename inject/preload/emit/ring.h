@@ -70,6 +70,9 @@ static inline void nmm_publish(struct nmm_thread *self)
 {
     uint64_t end;
     do {
+        /* A handler that came between may have been the outermost emitter: its frame is not ours. */
+        self->writer_frame = (uintptr_t)__builtin_frame_address(0);
+        nmm_signal_fence();
         nmm_store(&self->writing, 1);
         nmm_signal_fence();
         /* A fork within a handler that interrupted us: this ring is the parent's. */
@@ -99,9 +102,12 @@ static inline __attribute__((always_inline)) bool nmm_emit2(struct nmm_thread *s
 {
     const uint64_t words = 2 + count + second_count;
     bool written = false;
+    /* A handler puts the frame of what it interrupted back: it may come between the next two stores. */
+    const uintptr_t interrupted = nmm_load(&self->writer_frame);
     uint32_t depth = nmm_load(&self->writing);
     if (likely(depth == 0))
         nmm_store(&self->writer_frame, (uintptr_t)__builtin_frame_address(0));
+    nmm_signal_fence();
     nmm_store(&self->writing, depth + 1);
     nmm_signal_fence();
 
@@ -131,10 +137,12 @@ static inline __attribute__((always_inline)) bool nmm_emit2(struct nmm_thread *s
     nmm_signal_fence();
     written = true;
 out:
-    if (likely(depth == 0))
+    if (likely(depth == 0)) {
         nmm_publish(self);
-    else
+        nmm_store(&self->writer_frame, interrupted);
+    } else {
         nmm_store(&self->writing, depth);
+    }
     return written;
 }
 
