@@ -21,6 +21,7 @@ use numamma_wire::{Bell, Event, Segment};
 use crate::perf::decode::Record;
 use crate::perf::events::Events;
 use crate::session::Session;
+use crate::timebase::Timebase;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -82,6 +83,8 @@ const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);
 pub struct LibraryReader<'a> {
     segment: &'a Segment,
     state: Mutex<Read>,
+    /// Held while the rings are read.
+    timebase: Mutex<Timebase>,
     done: AtomicBool,
 }
 
@@ -98,7 +101,8 @@ struct Read {
 impl<'a> LibraryReader<'a> {
     /// A reader of `segment`.
     pub fn new(segment: &'a Segment) -> Self {
-        Self { segment, state: Mutex::default(), done: AtomicBool::new(false) }
+        let timebase = Mutex::new(Timebase::new(segment.options().clock));
+        Self { segment, state: Mutex::default(), timebase, done: AtomicBool::new(false) }
     }
 
     /// Reads until [`Self::stop`]; `notify` is called when something is waiting that should not wait long.
@@ -126,6 +130,7 @@ impl<'a> LibraryReader<'a> {
     /// Reads every ring once. Returns how many events wait.
     pub fn scan(&self, tidy: bool) -> usize {
         let began = now();
+        let mut timebase = locked(&self.timebase);
         let mut events = Vec::new();
         let (mut malformed, mut lost) = (0, 0);
         let whole = self.state().events.len() < MOST_WAITING;
@@ -134,19 +139,31 @@ impl<'a> LibraryReader<'a> {
             let tidy = tidy || self.segment.active_rings().count() > self.segment.options().ring_count as usize / 4;
             for ring in self.segment.active_rings() {
                 let ended = tidy && ring.has_ended();
+                let mut last = 0;
+                let mut add = |stamp, event| {
+                    // Published events make their owner visible; before them it may be in the making.
+                    let owner = ring.owner();
+                    events.push((stamp as i64, What::Library { pid: owner.pid, tid: owner.tid, event }));
+                };
                 let drained = ring.drain(|event| {
                     if let Ok(stamped) = event {
-                        // Published events make their owner visible; before them it may be in the making.
-                        let owner = ring.owner();
-                        let what = What::Library { pid: owner.pid, tid: owner.tid, event: stamped.event };
-                        events.push((stamped.time as i64, what));
+                        // Two readings of the counter that follow each other closely may come in either order.
+                        last = stamped.time.max(last);
+                        add(last, stamped.event);
                     }
                 });
                 malformed += drained.malformed;
-                if ended && let Some(losses) = ring.release() {
-                    lost += losses.full;
+                if ended {
+                    ring.outstanding(|event| add(timebase.present().max(last), event));
+                    if let Some(losses) = ring.release() {
+                        lost += losses.full;
+                    }
                 }
             }
+        }
+        timebase.advance();
+        for (stamp, _) in &mut events {
+            *stamp = timebase.time(*stamp as u64);
         }
         let mut state = self.state();
         state.events.append(&mut events);
@@ -173,12 +190,18 @@ impl<'a> LibraryReader<'a> {
         losses.add(LossKind::HeapRing, state.lost_full + in_use);
         losses.add(LossKind::MalformedEvent, state.malformed);
         losses.add(LossKind::NoRing, self.segment.lost_no_ring());
+        losses.add(LossKind::NoRingMemory, self.segment.lost_no_map());
+        losses.add(LossKind::Confined, self.segment.muted());
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, Read> {
-        // A panic of the other thread has left the lists whole: nothing panics between their changes.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.state)
     }
+}
+
+/// A panic of the other thread has left what it held whole: nothing panics between its changes.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The recording's clock: `CLOCK_MONOTONIC`, nanoseconds.

@@ -95,6 +95,7 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
     let unsampled = session.tasks.threads.iter().filter(|t| t.row.samples == 0 && t.row.end_time < end).count();
     session.losses.add(LossKind::ShortThread, unsampled as u64);
     session.losses.add(LossKind::CutStack, session.stacks.cut);
+    session.losses.add(LossKind::Overwritten, session.evicted);
 
     let named = write_tasks(&session).and_then(|()| write_names(&mut session));
     session.sink.flush();

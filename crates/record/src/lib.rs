@@ -25,6 +25,7 @@ mod site_frame;
 mod sites;
 mod space;
 mod tasks;
+mod timebase;
 
 pub use clock::tick::{measure_cost, rate_for};
 pub use error::RecordError;

@@ -190,6 +190,8 @@ impl Tracking {
         let segment = Segment::create(numamma_wire::Options {
             max_frames: MAX_FRAMES,
             ring_bytes: RING_BYTES,
+            clock: numamma_wire::Clock::best(),
+            collapse: true,
             ..Default::default()
         })
         .map_err(RecordError::system("creating shared memory for allocation events"))?;

@@ -1,7 +1,7 @@
 //! The recording as it grows: events in the order of their time, applied to what is known of the program.
 
 use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
-use numamma_wire::Event;
+use numamma_wire::{Event, is_younger};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::code::CodeCache;
@@ -40,6 +40,8 @@ pub struct Session {
     pub modules: ModuleStore,
     pub sink: Sink,
     pub losses: Losses,
+    /// Objects that ended because another took their place, and whose release has not come in late.
+    pub(crate) evicted: u64,
     /// Nanoseconds of thread time that a sample stands for.
     period: i64,
     /// Objects other than heap and mmap that were touched.
@@ -72,6 +74,7 @@ impl Session {
             modules: ModuleStore::default(),
             sink,
             losses: Losses::default(),
+            evicted: 0,
             period: period as i64,
             named: PerProcess::default(),
             touched: PerProcess::default(),
@@ -343,24 +346,45 @@ impl Session {
                     self.stacks.define(hash, places, cut);
                 }
             }
-            Event::Alloc { address, size, stack, .. } => {
-                self.allocate(process, thread, SiteKind::Heap, address, size, stack, time);
-            }
-            Event::Free { address, tentative: may_fail, .. } => {
-                if let Some(object) = self.heap_mut(process).remove(address) {
-                    self.stacks.released(object.stack, object.bytes, true);
-                    let touched = self.touched.of(process).contains(&(SiteKind::Heap, address));
-                    if may_fail {
-                        let kind = SiteKind::Heap;
-                        self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, touched }]);
+            Event::Alloc { address, size, stack, version, replaces, .. } => {
+                let stack = self.stacks.number(process, SiteKind::Heap, stack);
+                self.stacks.allocated(stack, size);
+                let older = self.tasks.processes[process].space.heap.at(address).copied();
+                match older {
+                    // It has come and gone on other threads meanwhile.
+                    Some(now) if is_younger(now.version, version) => self.stacks.released(stack, size, true),
+                    older => {
+                        if let Some(older) = older.filter(|_| replaces) {
+                            self.release(process, address, older, time);
+                        }
+                        let object = Live { bytes: size, start: time, stack, thread: thread as i32, version };
+                        self.insert(process, SiteKind::Heap, address, object);
                     }
-                    self.released(process, SiteKind::Heap, address, object, time);
                 }
+            }
+            Event::Free { address, tentative: may_fail, version, .. } => {
+                let live = self.tasks.processes[process].space.heap.at(address).copied();
+                match live.filter(|live| !is_younger(live.version, version)) {
+                    Some(object) => {
+                        let touched = self.touched.of(process).contains(&(SiteKind::Heap, address));
+                        if may_fail {
+                            let kind = SiteKind::Heap;
+                            self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, touched }]);
+                        }
+                        self.release(process, address, object, time);
+                    }
+                    // A late release: what now lies there has ended it.
+                    None => self.evicted = self.evicted.saturating_sub(1),
+                }
+            }
+            Event::Repeat { stack, size, count } => {
+                let stack = self.stacks.number(process, SiteKind::Heap, stack);
+                self.stacks.repeated(stack, size, count);
             }
             Event::Unfree { .. } => self.take_back(process, tentative),
             Event::Map { address, length, file_backed: _, stack, .. } => {
                 self.unmap(process, address, length, time);
-                self.allocate(process, thread, SiteKind::Mmap, address, length, stack, time);
+                self.map(process, thread, address, length, stack, time);
             }
             Event::Unmap { address, length, tentative: may_fail } => {
                 let removed = self.unmap(process, address, length, time);
@@ -375,14 +399,9 @@ impl Session {
                 }
                 self.take_back(process, tentative);
             }
-            Event::Remap { old_address, old_length, address, length, stack } => {
-                self.unmap(process, old_address, old_length, time);
-                self.unmap(process, address, length, time);
-                self.allocate(process, thread, SiteKind::Mmap, address, length, stack, time);
-            }
             Event::Break { old, new, stack } => {
                 if new > old {
-                    self.allocate(process, thread, SiteKind::Mmap, old, new - old, stack, time);
+                    self.map(process, thread, old, new - old, stack, time);
                 } else {
                     self.unmap(process, new, old - new, time);
                 }
@@ -398,29 +417,34 @@ impl Session {
         std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.maps)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an allocation has that many properties")]
-    fn allocate(
-        &mut self,
-        process: ProcessId,
-        thread: ThreadId,
-        kind: SiteKind,
-        address: u64,
-        bytes: u64,
-        hash: u64,
-        time: i64,
-    ) {
-        let stack = self.stacks.number(process, kind, hash);
+    /// The program mapped memory.
+    fn map(&mut self, process: ProcessId, thread: ThreadId, address: u64, bytes: u64, hash: u64, time: i64) {
+        let stack = self.stacks.number(process, SiteKind::Mmap, hash);
         self.stacks.allocated(stack, bytes);
-        let object = Live { bytes, start: time, stack, thread: thread as i32 };
+        let object = Live { bytes, start: time, stack, thread: thread as i32, version: 0 };
+        self.insert(process, SiteKind::Mmap, address, object);
+    }
+
+    /// Adds an object; what it overlaps has ended.
+    fn insert(&mut self, process: ProcessId, kind: SiteKind, address: u64, object: Live) {
+        let inherited = self.tasks.processes[process].row.start_time;
         let table = match kind {
             SiteKind::Heap => self.heap_mut(process),
             SiteKind::Mmap => self.maps_mut(process),
         };
         for (at, old) in table.insert(address, object) {
-            self.losses.add(LossKind::Overwritten, 1);
+            // Of what a forked process inherited, some had been released just before.
+            self.evicted += u64::from(old.start >= inherited);
             self.stacks.released(old.stack, old.bytes, true);
-            self.released(process, kind, at, old, time);
+            self.released(process, kind, at, old, object.start);
         }
+    }
+
+    /// A heap block is gone.
+    fn release(&mut self, process: ProcessId, address: u64, object: Live, time: i64) {
+        self.heap_mut(process).remove(address);
+        self.stacks.released(object.stack, object.bytes, true);
+        self.released(process, SiteKind::Heap, address, object, time);
     }
 
     /// Releases what the program unmapped; returns it as it was.

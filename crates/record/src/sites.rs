@@ -78,6 +78,14 @@ impl Stacks {
         stack.live_bytes = stack.live_bytes.saturating_sub(bytes);
     }
 
+    /// Books blocks of `bytes` each that came and went `count` times, one at a time.
+    pub fn repeated(&mut self, stack: u32, bytes: u64, count: u64) {
+        let stack = &mut self.stacks[stack as usize];
+        stack.count += count;
+        stack.bytes = stack.bytes.saturating_add(bytes.saturating_mul(count));
+        stack.freed += count;
+    }
+
     /// Takes a release back.
     pub fn revived(&mut self, stack: u32, bytes: u64) {
         let stack = &mut self.stacks[stack as usize];

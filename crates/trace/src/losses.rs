@@ -36,6 +36,12 @@ loss_kinds! {
     NoRing = "heap_no_ring",
         "Allocation events of threads that found no free ring.",
         "more threads lived at once than there are rings (4096): record without allocations (--no-heap)";
+    NoRingMemory = "heap_ring_not_mapped",
+        "Allocation events of threads that could not map their ring.",
+        "raise the limit on address space (ulimit -v); a program that calls chroot must have started its threads before";
+    Confined = "confined",
+        "Processes that forbade themselves to read the time or nearly all system calls (seccomp strict mode, PR_SET_TSC): not recorded from then on.",
+        "record without the program's sandbox, if it can be switched off";
     Overwritten = "objects_overwritten",
         "Objects whose release was not seen, ended when another took their address.",
         "a consequence of heap_ring_full or of an allocator inside the program; see those";

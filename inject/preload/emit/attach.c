@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "attach.h"
 
+#include <sys/mman.h>
+
 #include "../base/sys.h"
 #include "ring.h"
 #include "../hooks/thread.h"
@@ -9,10 +11,20 @@
 struct nmm_process nmm_process;
 __thread struct nmm_thread nmm_self;
 
+void nmm_wipe(void *memory, size_t bytes)
+{
+    if (!nmm_load(&nmm_process.quiet) && nmm_advise(memory, bytes, MADV_DONTNEED))
+        return;
+    for (uint64_t *word = memory; bytes > 0; bytes -= sizeof *word)
+        nmm_store(word++, 0);
+}
+
 /* Searches that found all rings taken are repeated ever more seldom: each looks at every ring. */
 #define LONGEST_PAUSE 1024
 
-static bool claim_free_ring(struct nmm_thread *self)
+enum claim { CLAIMED, NONE_FREE, NOT_MAPPED };
+
+static enum claim claim_free_ring(struct nmm_thread *self)
 {
     struct nmm_segment *segment = nmm_process.segment;
     const uint32_t count = nmm_process.ring_count;
@@ -28,13 +40,19 @@ static bool claim_free_ring(struct nmm_thread *self)
         uint32_t free = NMM_RING_FREE;
         if (!__atomic_compare_exchange_n(&ring->state, &free, NMM_RING_OWNED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
+        char *memory = nmm_map_ring(index);
+        if (memory == NULL) {
+            nmm_store_release(&ring->state, NMM_RING_FREE);
+            return NOT_MAPPED;
+        }
         nmm_store(&segment->next_ring, index + 1);
 
         const int pid = nmm_getpid();
         nmm_store(&ring->tid, nmm_gettid());
         nmm_store_release(&ring->pid, nmm_process.ids_shared ? pid : 0);
-        self->words = (uint64_t *)(nmm_process.data + index * nmm_process.ring_bytes);
-        self->memo = (struct nmm_memo *)(nmm_process.memos + (size_t)index * NMM_PAGE);
+        self->recent = (struct nmm_recent *)memory;
+        self->memo = (struct nmm_memo *)(memory + NMM_PAGE);
+        self->words = (uint64_t *)(memory + NMM_RING_EXTRA);
         self->memo->user = 0;
         self->memo->count = 0;
         self->capacity = nmm_process.ring_bytes;
@@ -47,25 +65,26 @@ static bool claim_free_ring(struct nmm_thread *self)
         /* The recorder releases rings when it comes round: it should do so before they run out. */
         if (index >= count / 2)
             nmm_wake_recorder();
-        return true;
+        return CLAIMED;
     }
-    return false;
+    return NONE_FREE;
 }
 
 /* All rings may be taken only because the recorder has not yet released those of ended threads. So it is waited for, but
  * once that was in vain the threads are simply too many, and nobody waits any more. */
-static bool claim_ring(struct nmm_thread *self)
+static enum claim claim_ring(struct nmm_thread *self)
 {
-    if (claim_free_ring(self))
-        return true;
+    enum claim claim = claim_free_ring(self);
+    if (claim != NONE_FREE)
+        return claim;
     nmm_wake_recorder();
     for (struct nmm_wait wait = nmm_begin_wait(); !nmm_load(&nmm_process.no_ring);) {
         if (!nmm_go_on_waiting(&wait, false))
             nmm_store(&nmm_process.no_ring, 1);
-        else if (claim_free_ring(self))
-            return true;
+        else if ((claim = claim_free_ring(self)) != NONE_FREE)
+            return claim;
     }
-    return false;
+    return NONE_FREE;
 }
 
 /* We are the child of a fork, in its only thread. The segment, the rules and the hooks are as good here as in the parent;
@@ -95,16 +114,41 @@ static void announce(struct nmm_thread *self)
         nmm_main_thread_started(self);
 }
 
+static void count_without_ring(enum claim claim)
+{
+    struct nmm_segment *segment = nmm_process.segment;
+    __atomic_fetch_add(claim == NOT_MAPPED ? &segment->lost_no_map : &segment->lost_no_ring, 1, __ATOMIC_RELAXED);
+}
+
+/* Searches that failed are repeated ever more seldom. */
+static bool get_ring(struct nmm_thread *self)
+{
+    if (self->claim_countdown > 0) {
+        self->claim_countdown--;
+        count_without_ring(self->claim_failed);
+        return false;
+    }
+    const enum claim claim = claim_ring(self);
+    if (claim == CLAIMED)
+        return true;
+    self->claim_failed = claim;
+    self->claim_pause = self->claim_pause >= LONGEST_PAUSE ? LONGEST_PAUSE : self->claim_pause * 2 + 1;
+    self->claim_countdown = self->claim_pause;
+    count_without_ring(claim);
+    return false;
+}
+
 NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
 {
-    if (nmm_load(&nmm_process.segment->closed))
+    if (nmm_load(&nmm_process.segment->closed) || nmm_load(&nmm_process.muted))
         return NULL;
     /* Nothing to do: a handler inside the allocator asks too, and another may interrupt it. */
     if (!self->attaching && self->ring != NULL && !nmm_forked() && nmm_load(&nmm_process.announced))
         return self;
-    /* A handler that interrupts us below finds `attaching` and does without: counted, since there is no ring to tell. */
-    if (self->attaching) {
-        __atomic_fetch_add(&nmm_process.segment->lost_no_ring, 1, __ATOMIC_RELAXED);
+    /* A handler that interrupts us below finds `attaching` and does without; and where system calls are filtered, no new
+     * thread or process can attach. Counted, since there is no ring to tell. */
+    if (self->attaching || nmm_load(&nmm_process.quiet)) {
+        count_without_ring(NONE_FREE);
         return NULL;
     }
     self->attaching = true;
@@ -112,21 +156,21 @@ NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
     bool ready = true;
     if (nmm_forked())
         ready = be_reborn(self);
-    if (ready && self->ring == NULL) {
-        if (self->claim_countdown > 0) {
-            self->claim_countdown--;
-            ready = false;
-        } else if (!claim_ring(self)) {
-            self->claim_pause = self->claim_pause >= LONGEST_PAUSE ? LONGEST_PAUSE : self->claim_pause * 2 + 1;
-            self->claim_countdown = self->claim_pause;
-            ready = false;
-        }
-        if (!ready)
-            __atomic_fetch_add(&nmm_process.segment->lost_no_ring, 1, __ATOMIC_RELAXED);
-    }
+    if (ready && self->ring == NULL)
+        ready = get_ring(self);
     if (ready && !nmm_load(&nmm_process.announced))
         announce(self);
     nmm_signal_fence();
     self->attaching = false;
     return ready ? self : NULL;
+}
+
+void nmm_be_quiet(void) { nmm_store(&nmm_process.quiet, 1); }
+
+void nmm_be_mute(void)
+{
+    if (nmm_process.segment == NULL || __atomic_exchange_n(&nmm_process.muted, 1, __ATOMIC_SEQ_CST))
+        return;
+    __atomic_fetch_add(&nmm_process.segment->muted, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(nmm_process.alive, NMM_MUTED, __ATOMIC_SEQ_CST);
 }

@@ -7,11 +7,21 @@
 /* Maps the segment that the environment names. Silent when there is none or it is not ours: the program just runs. */
 void nmm_join(void);
 
+/* Where the ring is mapped, NULL if that is not possible. */
+char *nmm_map_ring(uint32_t index);
+
 /* Whether pid and tid mean the same here and in the recorder. */
 bool nmm_ids_are_shared(void);
 
 /* The slow path of nmm_enter: claims a ring, finds out about a fork. NULL if nothing can be recorded now. */
 struct nmm_thread *nmm_attach(struct nmm_thread *self);
+
+/* The program forbids itself system calls that it does not list: from now on we make none. Threads that have a ring go on;
+ * others are counted. */
+void nmm_be_quiet(void);
+
+/* The program forbids itself nearly all system calls, or to read the time: it is not recorded any more. */
+void nmm_be_mute(void);
 
 /* A hook with this frame found that an emitter or a call into the allocator is active on its thread. Forgets those that a
  * longjmp out of a signal handler has left; true if a call into the allocator remains. */
@@ -31,11 +41,19 @@ static inline struct nmm_thread *nmm_enter(uintptr_t frame)
     if (unlikely(nmm_process.segment == NULL))
         return NULL;
     struct nmm_thread *self = &nmm_self;
-    if (unlikely(self->in_allocator | self->writing) && nmm_is_nested(self, frame))
+    if (unlikely(nmm_load(&self->busy)) && nmm_is_nested(self, frame))
         return NULL;
     if (unlikely(self->ring == NULL || nmm_load(nmm_process.alive) != NMM_ALIVE || nmm_load(&nmm_process.segment->closed)))
         return nmm_attach(self);
     return self;
+}
+
+/* The quick part of it: NULL also if it takes a closer look. A thread that has a ring has joined; nothing is published once
+ * the segment is closed. */
+static inline struct nmm_thread *nmm_enter_quickly(void)
+{
+    struct nmm_thread *self = &nmm_self;
+    return likely(self->ring != NULL && nmm_load(&self->busy) == 0 && nmm_load(nmm_process.alive) == NMM_ALIVE) ? self : NULL;
 }
 
 #endif

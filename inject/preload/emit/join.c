@@ -8,6 +8,7 @@
 
 #include "../base/sys.h"
 #include "../hooks/thread.h"
+#include "../hooks/version.h"
 #include "../unwind/unwind.h"
 #include "attach.h"
 #include "ring.h"
@@ -68,24 +69,67 @@ static bool is_sound(const struct nmm_segment *s, uint64_t bytes)
         && s->ring_count > 0 && s->ring_bytes >= NMM_PAGE && (s->ring_bytes & (s->ring_bytes - 1)) == 0
         && s->rings_offset % NMM_PAGE == 0 && s->rings_offset <= bytes && s->header_bytes % 8 == 0
         && (s->rings_offset - s->header_bytes) / sizeof(struct nmm_ring) >= s->ring_count
-        && (bytes - s->rings_offset) / s->ring_bytes >= s->ring_count && s->max_frames > 0 && s->max_frames <= NMM_MAX_FRAMES;
+        && (bytes - s->rings_offset) / (NMM_RING_EXTRA + (uint64_t)s->ring_bytes) >= s->ring_count && s->max_frames > 0 && s->max_frames <= NMM_MAX_FRAMES;
 }
 
-static struct nmm_segment *map_segment(int fd, uint64_t *bytes)
+/* Opens the segment, or does so again: then it must still be the same file. */
+static int open_segment(const char *path, struct stat *stat)
 {
-    struct stat stat = {0};
-    if (nmm_syscall(SYS_fstat, fd, (long)&stat, 0, 0, 0, 0) != 0 || stat.st_size < (off_t)NMM_PAGE)
+    *stat = (struct stat){0};
+    long fd = nmm_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
+    if (nmm_failed(fd))
+        return -1;
+    const struct nmm_process *known = &nmm_process;
+    if (nmm_syscall(SYS_fstat, fd, (long)stat, 0, 0, 0, 0) == 0
+        && (known->segment == NULL || (known->device == stat->st_dev && known->inode == stat->st_ino)))
+        return (int)fd;
+    nmm_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    return -1;
+}
+
+/* Memory of the segment. A program that locks all of its memory did not mean ours, and may be short of what it may lock. */
+static char *map_part(int fd, uint64_t offset, uint64_t bytes)
+{
+    long part = nmm_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (long)offset);
+    if (nmm_failed(part))
         return NULL;
-    *bytes = (uint64_t)stat.st_size;
-    struct nmm_segment *segment = nmm_map(*bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd);
-    if (segment == NULL)
+    nmm_syscall(SYS_munlock, part, (long)bytes, 0, 0, 0, 0);
+    nmm_advise((void *)part, bytes, MADV_DONTDUMP);
+    return (char *)part;
+}
+
+/* The header and the controls. */
+static struct nmm_segment *map_segment(const char *path, struct stat *stat)
+{
+    struct nmm_segment *segment = NULL;
+    const int fd = open_segment(path, stat);
+    if (fd < 0)
         return NULL;
-    if (!is_sound(segment, *bytes)) {
-        nmm_unmap(segment, *bytes);
-        return NULL;
+    const uint64_t bytes = (uint64_t)stat->st_size;
+    uint64_t mapped = NMM_PAGE;
+    if (bytes >= mapped && (segment = (struct nmm_segment *)map_part(fd, 0, mapped)) != NULL) {
+        const bool sound = is_sound(segment, bytes);
+        const uint64_t wanted = segment->rings_offset;
+        nmm_unmap(segment, mapped);
+        segment = sound ? (struct nmm_segment *)map_part(fd, 0, wanted) : NULL;
     }
-    nmm_advise(segment, *bytes, MADV_DONTDUMP);
+    nmm_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
     return segment;
+}
+
+char *nmm_map_ring(uint32_t index)
+{
+    char **mapped = &nmm_process.mapped[index];
+    if (nmm_load(mapped) == NULL) {
+        struct stat stat;
+        const int fd = open_segment(nmm_process.path, &stat);
+        if (fd < 0)
+            return NULL;
+        const uint64_t stride = NMM_RING_EXTRA + nmm_process.ring_bytes;
+        nmm_store(mapped, map_part(fd, nmm_process.rings_offset + index * stride, stride));
+        nmm_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    }
+    return nmm_load(mapped);
 }
 
 static void child_of_old_kernel(void)
@@ -94,19 +138,20 @@ static void child_of_old_kernel(void)
     nmm_forget_stacks();
 }
 
-/* One private mapping: the page with `alive`, the table of sent stacks, the unwind rules, the memos. The kernel wipes the
- * first two in a forked child; the others stay true there. */
+/* One private mapping: the page with `alive`, the table of sent stacks, the unwind rules, the versions of heap addresses,
+ * where the rings are mapped. The kernel wipes the first two in a forked child; the others stay true there. */
 static bool map_tables(uint32_t ring_count)
 {
-    const size_t wiped = NMM_PAGE + NMM_SENT_BYTES, rules = wiped + NMM_RULES_BYTES;
-    const size_t bytes = rules + (size_t)ring_count * NMM_PAGE;
+    const size_t wiped = NMM_PAGE + NMM_SENT_BYTES, rules = wiped + NMM_RULES_BYTES, versions = rules + NMM_VERSIONS_BYTES;
+    const size_t bytes = versions + ring_count * sizeof *nmm_process.mapped;
     char *tables = nmm_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (tables == NULL)
         return false;
     nmm_process.alive = (uint32_t *)tables;
     nmm_process.sent = (uint64_t *)(tables + NMM_PAGE);
     nmm_process.rules = (uint64_t *)(tables + wiped);
-    nmm_process.memos = tables + rules;
+    nmm_process.versions = (uint32_t *)(tables + rules);
+    nmm_process.mapped = (char **)(tables + versions);
     /* Kernels before 4.14 cannot wipe; then the child of a fork() is noticed, but not that of a raw clone. */
     if (!nmm_advise(tables, wiped, MADV_WIPEONFORK) && !nmm_at_fork(child_of_old_kernel)) {
         nmm_unmap(tables, bytes);
@@ -134,27 +179,34 @@ void nmm_join(void)
     const char *path = segment_path();
     if (path == NULL || getauxval(AT_SECURE))
         return;
-    long fd = nmm_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
-    if (nmm_failed(fd))
+    size_t length = 0;
+    while (path[length])
+        length++;
+    if (length >= sizeof nmm_process.path)
         return;
-    uint64_t bytes = 0;
-    struct nmm_segment *segment = map_segment((int)fd, &bytes);
-    nmm_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    struct stat stat;
+    struct nmm_segment *segment = map_segment(path, &stat);
     if (segment == NULL)
         return;
     if (!map_tables(segment->ring_count)) {
-        nmm_unmap(segment, bytes);
+        nmm_unmap(segment, segment->rings_offset);
         return;
     }
+    for (size_t i = 0; i <= length; i++)
+        nmm_process.path[i] = path[i];
+    nmm_process.device = stat.st_dev;
+    nmm_process.inode = stat.st_ino;
     nmm_process.rings = (struct nmm_ring *)((char *)segment + segment->header_bytes);
-    nmm_process.data = (char *)segment + segment->rings_offset;
+    nmm_process.rings_offset = segment->rings_offset;
     nmm_process.ring_bytes = segment->ring_bytes;
     nmm_process.ring_count = segment->ring_count;
     nmm_process.max_frames = segment->max_frames;
     nmm_process.heap = segment->heap != 0;
+    nmm_process.collapse = segment->heap != 0 && segment->collapse != 0;
+    nmm_process.tsc = segment->clock == NMM_CLOCK_TSC;
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_measure_tls();
-    nmm_process.seed = nmm_now() ^ (uint64_t)nmm_getpid() << 40;
+    nmm_process.seed = nmm_monotonic() ^ (uint64_t)nmm_getpid() << 40;
     nmm_store_release(&nmm_process.segment, segment);
     if (nmm_process.ids_shared)
         end_rings_of_old_image();

@@ -40,6 +40,9 @@ NMM_COLD void nmm_wake_recorder(void)
 {
     struct nmm_segment *segment = nmm_process.segment;
     __atomic_fetch_add(&segment->doorbell, 1, __ATOMIC_SEQ_CST);
+    /* Without the call the recorder comes round by itself, later. */
+    if (nmm_load(&nmm_process.quiet))
+        return;
     if (__atomic_load_n(&segment->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&segment->sleeping, 0, __ATOMIC_SEQ_CST))
         nmm_syscall(SYS_futex, (long)&segment->doorbell, FUTEX_WAKE, 1, 0, 0, 0);
 }
@@ -64,13 +67,13 @@ static void close_if_recorder_is_gone(void)
         __atomic_store_n(&segment->closed, 1, __ATOMIC_SEQ_CST);
 }
 
-struct nmm_wait nmm_begin_wait(void) { return (struct nmm_wait){nmm_now(), FIRST_STEP}; }
+struct nmm_wait nmm_begin_wait(void) { return (struct nmm_wait){nmm_monotonic(), FIRST_STEP}; }
 
 NMM_COLD bool nmm_go_on_waiting(struct nmm_wait *wait, bool in_vain_before)
 {
     const uint64_t limit = in_vain_before ? SHORT_STALL : LONGEST_STALL;
     /* By the clock: signals cut the pauses short. */
-    if (nmm_load(&nmm_process.segment->closed) || nmm_now() - wait->begin >= limit)
+    if (nmm_load(&nmm_process.quiet) || nmm_load(&nmm_process.segment->closed) || nmm_monotonic() - wait->begin >= limit)
         return false;
     const struct timespec pause = {.tv_nsec = wait->step};
     nmm_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);

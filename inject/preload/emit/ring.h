@@ -27,12 +27,32 @@
 
 #include "state.h"
 
-/* The clock of all events. The vDSO's: no system call. */
-static inline uint64_t nmm_now(void)
+/* Nanoseconds. The vDSO's: no system call. */
+static inline uint64_t nmm_monotonic(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The clock of all events. The counter is read without waiting for earlier instructions, which lets it overlap with them;
+ * that may stamp an allocation some nanoseconds early, and its version puts that right. */
+static inline uint64_t nmm_now(void)
+{
+#if defined(__x86_64__)
+    if (likely(nmm_process.tsc))
+        return __builtin_ia32_rdtsc();
+#endif
+    return nmm_monotonic();
+}
+
+/* Not before what was loaded so far has arrived. A release must not be stamped before the allocation that it is of. */
+static inline uint64_t nmm_now_after_loads(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+#endif
+    return nmm_now();
 }
 
 /* Compare-and-swap that is atomic with respect to signal handlers on this thread, but not to other threads. */
@@ -95,55 +115,88 @@ struct nmm_tag {
     uint16_t type, aux, aux2;
 };
 
+/* A reservation that is being written. */
+struct nmm_span {
+    uint64_t position, time;
+    uintptr_t interrupted;
+    uint32_t depth;
+};
+
+/* Whether the event is about something that other threads may have made. */
+static inline bool nmm_is_release(unsigned type) { return type == NMM_FREE || type == NMM_UNMAP; }
+
+/* Reserves `words` for one or more events; `type` is that of the last. False if there is no room, which is counted as one
+ * loss, or if the ring is not ours; nmm_end comes either way. The time goes for all of them. */
+static inline __attribute__((always_inline)) bool nmm_begin(
+    struct nmm_thread *self, struct nmm_span *span, uint64_t words, unsigned type)
+{
+    /* A handler puts the frame of what it interrupted back: it may come between the next two stores. */
+    span->interrupted = nmm_load(&self->writer_frame);
+    span->depth = nmm_load(&self->writing);
+    if (likely(span->depth == 0))
+        nmm_store(&self->writer_frame, (uintptr_t)__builtin_frame_address(0));
+    nmm_signal_fence();
+    nmm_store(&self->writing, span->depth + 1);
+    nmm_signal_fence();
+    do {
+        /* After a fork the ring is the parent's. It is tested again on every turn, for a handler may have forked. */
+        if (unlikely(nmm_forked() || nmm_load(&nmm_process.segment->closed)))
+            return false;
+        span->position = nmm_load(&self->reserved);
+        if (unlikely(span->position + words * 8 - self->tail_seen > self->capacity)
+            && !nmm_make_room(self, span->position + words * 8)) {
+            nmm_count_loss(self, type);
+            return false;
+        }
+        span->time = nmm_is_release(type) ? nmm_now_after_loads() : nmm_now();
+    } while (unlikely(!nmm_swap_local(&self->reserved, span->position, span->position + words * 8)));
+    span->position /= 8;
+    /* The reader had these lines last: ask for them before they are needed. */
+    __builtin_prefetch(&self->words[(span->position + 128) & (self->capacity / 8 - 1)], 1);
+    return true;
+}
+
+static inline void nmm_put(struct nmm_thread *self, struct nmm_span *span, uint64_t word)
+{
+    self->words[span->position++ & (self->capacity / 8 - 1)] = word;
+}
+
+/* Writes one event of `words` words, but for `words - 2 - count` words that follow. */
+static inline __attribute__((always_inline)) void nmm_put_event(struct nmm_thread *self, struct nmm_span *span,
+    struct nmm_tag tag, uint64_t words, const uint64_t *payload, unsigned count)
+{
+    nmm_put(self, span, tag.aux | (uint64_t)tag.type << 16 | words << 32 | (uint64_t)tag.aux2 << 48);
+    nmm_put(self, span, span->time);
+    for (unsigned i = 0; i < count; i++)
+        nmm_put(self, span, payload[i]);
+}
+
+static inline __attribute__((always_inline)) void nmm_end(struct nmm_thread *self, const struct nmm_span *span)
+{
+    nmm_signal_fence();
+    if (likely(span->depth == 0)) {
+        nmm_publish(self);
+        nmm_store(&self->writer_frame, span->interrupted);
+    } else {
+        nmm_store(&self->writing, span->depth);
+    }
+}
+
 /* Writes and publishes one event; false if it was lost, which is counted. `second` continues the payload (a call
  * stack): every `stride`th word from there on. */
 static inline __attribute__((always_inline)) bool nmm_emit2(struct nmm_thread *self, struct nmm_tag tag,
     const uint64_t *payload, unsigned count, const uint64_t *second, unsigned second_count, long stride)
 {
     const uint64_t words = 2 + count + second_count;
-    bool written = false;
-    /* A handler puts the frame of what it interrupted back: it may come between the next two stores. */
-    const uintptr_t interrupted = nmm_load(&self->writer_frame);
-    uint32_t depth = nmm_load(&self->writing);
-    if (likely(depth == 0))
-        nmm_store(&self->writer_frame, (uintptr_t)__builtin_frame_address(0));
-    nmm_signal_fence();
-    nmm_store(&self->writing, depth + 1);
-    nmm_signal_fence();
-
-    uint64_t position, time;
-    do {
-        /* After a fork the ring is the parent's. It is tested again on every turn, for a handler may have forked. */
-        if (unlikely(nmm_forked()))
-            goto out;
-        position = nmm_load(&self->reserved);
-        if (unlikely(position + words * 8 - self->tail_seen > self->capacity)
-            && !nmm_make_room(self, position + words * 8)) {
-            nmm_count_loss(self, tag.type);
-            goto out;
-        }
-        time = nmm_now();
-    } while (unlikely(!nmm_swap_local(&self->reserved, position, position + words * 8)));
-
-    uint64_t *ring = self->words;
-    const uint64_t mask = self->capacity / 8 - 1;
-    position /= 8;
-    ring[position++ & mask] = tag.aux | (uint64_t)tag.type << 16 | words << 32 | (uint64_t)tag.aux2 << 48;
-    ring[position++ & mask] = time;
-    for (unsigned i = 0; i < count; i++)
-        ring[position++ & mask] = payload[i];
-    for (unsigned i = 0; i < second_count; i++, second += stride)
-        ring[position++ & mask] = *second;
-    nmm_signal_fence();
-    written = true;
-out:
-    if (likely(depth == 0)) {
-        nmm_publish(self);
-        nmm_store(&self->writer_frame, interrupted);
-    } else {
-        nmm_store(&self->writing, depth);
+    struct nmm_span span;
+    const bool room = nmm_begin(self, &span, words, tag.type);
+    if (likely(room)) {
+        nmm_put_event(self, &span, tag, words, payload, count);
+        for (unsigned i = 0; i < second_count; i++, second += stride)
+            nmm_put(self, &span, *second);
     }
-    return written;
+    nmm_end(self, &span);
+    return room;
 }
 
 static inline __attribute__((always_inline)) bool nmm_emit(

@@ -67,10 +67,9 @@ static NMM_COLD uint64_t walk_without_memo(struct nmm_thread *self, const uintpt
     return walk_all(self, hook, frames, max);
 }
 
-uint64_t nmm_call_stack(struct nmm_thread *self, const uintptr_t *hook)
+uint64_t nmm_call_stack_by(struct nmm_thread *self, struct nmm_memo *memo, const uintptr_t *hook)
 {
     const unsigned max = nmm_process.max_frames;
-    struct nmm_memo *memo = nmm_memo_take(self, (uintptr_t)hook);
     if (unlikely(memo == NULL))
         return walk_without_memo(self, hook, max);
     uint64_t hash = nmm_memo_walk(memo, self, hook, max);
@@ -78,8 +77,16 @@ uint64_t nmm_call_stack(struct nmm_thread *self, const uintptr_t *hook)
         hash = walk_all(self, hook, nmm_memo_spend(memo), max);
     else if (unlikely(!was_sent(hash)) && !send_remembered(self, memo, hash))
         hash = 0;
-    nmm_memo_give(memo);
     return hash;
 }
 
-void nmm_forget_stacks(void) { nmm_advise(nmm_process.sent, NMM_SENT_BYTES, MADV_DONTNEED); }
+uint64_t nmm_call_stack(struct nmm_thread *self, const uintptr_t *hook)
+{
+    struct nmm_memo *memo = nmm_memo_take(self, (uintptr_t)hook);
+    uint64_t hash = nmm_call_stack_by(self, memo, hook);
+    if (likely(memo != NULL))
+        nmm_memo_give(memo);
+    return hash;
+}
+
+void nmm_forget_stacks(void) { nmm_wipe(nmm_process.sent, NMM_SENT_BYTES); }

@@ -10,6 +10,10 @@
  * returns its hash. 0 if it could not be sent. */
 uint64_t nmm_call_stack(struct nmm_thread *self, const uintptr_t *hook);
 
+/* The same by a memo that was taken already, or by none. */
+struct nmm_memo;
+uint64_t nmm_call_stack_by(struct nmm_thread *self, struct nmm_memo *memo, const uintptr_t *hook);
+
 /* All stacks are to be sent again. */
 void nmm_forget_stacks(void);
 

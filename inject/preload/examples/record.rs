@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
-use numamma_wire::{ENVIRONMENT, Options, Segment};
+use numamma_wire::{Clock, ENVIRONMENT, Options, Segment};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = env::args_os().skip(1);
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let library = folder.path().join("libnumamma_preload.so");
     fs::write(&library, numamma_preload::LIBRARY)?;
-    let segment = Segment::create(Options::default())?;
+    let segment = Segment::create(Options { clock: Clock::best(), collapse: true, ..Options::default() })?;
     let mut child =
         Command::new(program).args(arguments).env("LD_PRELOAD", library).env(ENVIRONMENT, segment.path()).spawn()?;
 

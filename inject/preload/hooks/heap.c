@@ -8,36 +8,62 @@
 #include "../emit/ring.h"
 #include "../emit/stack.h"
 #include "hooks.h"
+#include "recent.h"
 
 #define PAGE 4096
 
 /* Like nmm_enter_hook, for a caller that may be the allocator itself. A call from outside the allocator's code while it is
  * active comes from a signal handler, and counts. */
-static inline struct nmm_thread *enter(const uintptr_t *frame)
+static __attribute__((noinline)) struct nmm_thread *enter_slowly(const uintptr_t *frame)
 {
     struct nmm_thread *self = nmm_enter_hook(frame);
-    if (unlikely(self == NULL) && nmm_process.segment && nmm_self.in_allocator && !nmm_self.scratch
+    if (self == NULL && nmm_process.segment && nmm_self.in_allocator && !nmm_self.scratch
         && !(frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low))
         self = nmm_attach(&nmm_self);
-    return likely(nmm_process.heap) ? self : NULL;
+    return self;
+}
+
+static inline struct nmm_thread *enter(const uintptr_t *frame)
+{
+    struct nmm_thread *self = nmm_enter_quickly();
+    return likely(self != NULL) ? self : enter_slowly(frame);
+}
+
+static __attribute__((noinline)) void acquired_new(
+    struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame)
+{
+    if (!nmm_process.heap)
+        return;
+    struct nmm_memo *memo = nmm_memo_take(self, (uintptr_t)frame);
+    const uint64_t stack = nmm_call_stack_by(self, memo, frame);
+    if (likely(memo != NULL && nmm_process.collapse && size <= NMM_RECENT_LARGEST))
+        nmm_recent_acquired(self, api, (uintptr_t)block, size, stack);
+    else
+        nmm_send_alloc(self, api, (uintptr_t)block, size, stack);
+    if (likely(memo != NULL))
+        nmm_memo_give(memo);
 }
 
 static __attribute__((noinline)) void acquired(
     struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame)
 {
-    const uint64_t payload[] = {(uintptr_t)block, size, nmm_call_stack(self, frame)};
-    nmm_emit(self, (struct nmm_tag){NMM_ALLOC, (uint16_t)api, 0}, payload, 3);
+    if (!nmm_recent_again(self, api, (uintptr_t)block, size, frame))
+        acquired_new(self, api, block, size, frame);
 }
 
-static __attribute__((noinline)) void released(struct nmm_thread *self, enum nmm_api api, const void *block, bool tentative)
+static __attribute__((noinline)) void send_free(struct nmm_thread *self, enum nmm_api api, const void *block, bool tentative)
 {
-    const uint64_t payload[] = {(uintptr_t)block};
-    nmm_emit(self, (struct nmm_tag){NMM_FREE, (uint16_t)api, tentative}, payload, 1);
+    if (!nmm_process.heap)
+        return;
+    const uint64_t payload[] = {(uintptr_t)block, nmm_next_version(nmm_version_of((uintptr_t)block))};
+    nmm_emit(self, (struct nmm_tag){NMM_FREE, (uint16_t)api, tentative}, payload, 2);
 }
 
 /* A tentative release that did not happen. */
 static NMM_COLD void kept(struct nmm_thread *self, const void *block)
 {
+    if (!nmm_process.heap)
+        return;
     const uint64_t payload[] = {(uintptr_t)block};
     nmm_emit(self, (struct nmm_tag){NMM_UNFREE, 0, 0}, payload, 1);
 }
@@ -149,9 +175,9 @@ static inline bool is_scratch(const void *block)
     return nmm_self.scratch != NULL;
 }
 
-void nmm_hook_free(void *block)
+/* All but the case that the thread allocated the block itself a moment ago. */
+static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *frame)
 {
-    const uintptr_t *frame = NMM_FRAME;
     struct nmm_thread *self = enter(frame);
     if (unlikely(nmm_arena_has(block)))
         return;
@@ -160,10 +186,23 @@ void nmm_hook_free(void *block)
             nmm_real.free(block);
         return;
     }
-    released(self, NMM_MALLOC, block, false);
+    send_free(self, NMM_MALLOC, block, false);
     uint32_t depth = nmm_allocator_enter(self, frame);
     nmm_real.free(block);
     nmm_allocator_leave(self, depth);
+}
+
+void nmm_hook_free(void *block)
+{
+    const uintptr_t *frame = NMM_FRAME;
+    struct nmm_thread *self = nmm_enter_quickly();
+    if (unlikely(self == NULL || !nmm_recent_released(self, (uintptr_t)block, frame))) {
+        free_slowly(block, frame);
+        return;
+    }
+    nmm_allocator_enter(self, frame);
+    nmm_real.free(block);
+    nmm_allocator_leave(self, 0);
 }
 
 /* Gone from glibc since 2.26, but old binaries call it. */
@@ -199,7 +238,7 @@ static inline __attribute__((always_inline)) void *reallocate(
         return nmm_real.realloc(old, bytes);
 
     if (old != NULL)
-        released(self, api, old, true);
+        send_free(self, api, old, true);
     uint32_t depth = nmm_allocator_enter(self, frame);
     void *block = nmm_real.realloc(old, bytes);
     nmm_allocator_leave(self, depth);

@@ -27,6 +27,11 @@ extern struct nmm_real nmm_real;
  * is recorded, nmm_process.segment is set. Later calls return at once. */
 void nmm_start(void);
 
+#if defined(__x86_64__)
+/* The next syscall(), see confine.c. */
+extern void *nmm_real_syscall;
+#endif
+
 /* Looks again for what was not found: before glibc 2.34, libpthread and libdl may come by dlopen. */
 void nmm_resolve_late(void);
 

@@ -12,6 +12,9 @@ static const struct nmm_symbol symbols[] = {
 #define HOOK(result, name, parameters) {#name, (void **)&nmm_real.name},
 #include "hooks.def"
 #undef HOOK
+#if defined(__x86_64__)
+    {"syscall", &nmm_real_syscall},
+#endif
     {"_dl_find_object", &nmm_dl_find_object},
     {"__libc_stack_end", &nmm_libc_stack_end},
     {"__register_atfork", (void **)&nmm_register_atfork},

@@ -87,7 +87,7 @@ static __attribute__((noinline)) struct nmm_bounds own_stack(struct nmm_thread *
     nmm_syscall(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&before, sizeof all, 0, 0);
     uint32_t depth = nmm_allocator_enter(self, NMM_FRAME);
     char *scratch = (char *)nmm_memo_spend(self->memo);
-    self->scratch_end = scratch + sizeof self->memo->frames;
+    self->scratch_end = scratch + sizeof self->memo->more;
     self->scratch = scratch;
 
     pthread_attr_t attributes;
@@ -131,7 +131,7 @@ static struct start *take_start(nmm_start_routine *routine, void *argument)
 
 static void thread_ended(struct nmm_thread *self)
 {
-    const uint64_t payload[] = {(uint64_t)nmm_gettid()};
+    const uint64_t payload[] = {(uint64_t)nmm_load(&self->ring->tid)};
     nmm_emit(self, (struct nmm_tag){NMM_THREAD_END, 0, 0}, payload, 1);
 }
 

@@ -323,7 +323,6 @@ int main(void)
                 assert_ne!(stack, 0);
                 Some(Event::Map { address, length, prot, file_backed, offset, flags, stack: 1 })
             }
-            Event::Remap { .. } => panic!("no longer sent: {event:?}"),
             Event::Break { old, new, .. } => Some(Event::Break { old, new, stack: 1 }),
             Event::Unmap { .. } | Event::Ununmap { .. } => Some(event),
             _ => None,

@@ -55,5 +55,5 @@ void nmm_unwind_forget(void)
 {
     /* Zero pages in place of the old ones. A rule that another thread is just storing may survive; it belongs to code on
      * that thread's stack, which a correct program has not unloaded. */
-    nmm_advise(nmm_process.rules, NMM_RULES_BYTES, MADV_DONTNEED);
+    nmm_wipe(nmm_process.rules, NMM_RULES_BYTES);
 }

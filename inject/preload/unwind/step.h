@@ -13,7 +13,11 @@ struct frame {
     uintptr_t sp_at;        /* the saved stack pointer, where the callee realigned its stack */
     bool exact;             /* pc was interrupted, not called from: it is not a return address */
     bool irregular;         /* came about in another way (a signal, a chain of frame pointers) */
+    uint8_t rule_fp;        /* what the step that led here, or that found no way on, did with the frame pointer before it */
 };
+
+#define NMM_STEP_USES_FP 1u     /* where it went depends on it */
+#define NMM_STEP_KEEPS_FP 2u    /* and passed it on */
 
 /* Memory that can be read: the part of one stack from where we are outwards. Where the stack is not known (a coroutine, a
  * signal handler's own stack) only the rest of the page is. */
@@ -78,6 +82,9 @@ static inline enum step step(const struct nmm_thread *self, struct nmm_bounds *b
 {
     const struct nmm_rule rule = nmm_rule_at(frame->pc - !frame->exact);
     uintptr_t cfa, pc, fp = frame->fp, fp_at = 0, sp_at = 0;
+    const bool uses_fp = (rule.kind != NMM_RULE_SP && rule.kind != NMM_RULE_END) || rule.saved_fp == NMM_FP_AT_FP;
+    const uint8_t rule_fp = (uses_fp ? NMM_STEP_USES_FP : 0) | (rule.saved_fp == NMM_FP_KEPT ? NMM_STEP_KEEPS_FP : 0);
+    frame->rule_fp = rule_fp;
     switch (rule.kind) {
     case NMM_RULE_SP: cfa = frame->sp + rule.cfa * 8; break;
     case NMM_RULE_FP: cfa = frame->fp + rule.cfa * 8; break;
@@ -99,7 +106,7 @@ static inline enum step step(const struct nmm_thread *self, struct nmm_bounds *b
         if (unlikely(!load(*bounds, fp_at, &fp)))
             return STEP_CUT;
     }
-    *frame = (struct frame){.pc = pc, .sp = cfa, .fp = fp, .fp_at = fp_at, .sp_at = sp_at};
+    *frame = (struct frame){.pc = pc, .sp = cfa, .fp = fp, .fp_at = fp_at, .sp_at = sp_at, .rule_fp = rule_fp};
     return pc < NMM_PAGE ? (pc == 0 ? STEP_END : STEP_CUT) : STEP_ON;
 }
 
@@ -108,7 +115,9 @@ static inline enum step step(const struct nmm_thread *self, struct nmm_bounds *b
 static inline enum step step(const struct nmm_thread *self, struct nmm_bounds *bounds, struct frame *frame)
 {
     (void)self;
-    return step_chain(*bounds, frame);
+    enum step next = step_chain(*bounds, frame);
+    frame->rule_fp = NMM_STEP_USES_FP;
+    return next;
 }
 
 #endif

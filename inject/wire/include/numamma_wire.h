@@ -1,10 +1,12 @@
 /* The contract between the library inside the recorded program (the writer) and the recorder (the reader).
  *
- * One shared segment per recording: a header page, ring controls, then the data of the rings. The recorder creates it as
- * a memfd and names it in the environment (NUMAMMA_SEGMENT=/proc/PID/fd/N); every process of the recorded program maps
- * it. A thread claims a ring with one compare-and-swap and is from then on its only writer, so no lock is shared.
+ * One shared segment per recording: a header page, ring controls, then the rings. The recorder creates it as a memfd and
+ * names it in the environment (NUMAMMA_SEGMENT=/proc/PID/fd/N); every process of the recorded program maps the header and
+ * the controls, and each ring when a thread first claims it. A thread claims a ring with one compare-and-swap and is from
+ * then on its only writer, so no lock is shared.
  *
- *   segment:  | header (1 page) | ring control 0 .. n-1 | data of ring 0 | data of ring 1 | ...
+ *   segment:  | header (1 page) | ring control 0 .. n-1 | ring 0 | ring 1 | ...
+ *   ring:     | recent blocks (1 page) | the writer's own (1 page) | data (ring_bytes) |
  *
  *   ring:       tail (recorder)            head (writer)
  *                 v                          v
@@ -13,7 +15,7 @@
  *
  *   event:  63             48 47             32 31                               0
  *          |      aux2       |     words       |   type (16)   |      aux (16)     |   word 0
- *          |                          time, nanoseconds                            |   word 1
+ *          |                 time, by the clock that the header names              |   word 1
  *          |                          payload ...                                  |
  *
  * Every event is a whole number of 8-byte words and starts with `struct nmm_event`. Word by word it may wrap round the end
@@ -21,21 +23,38 @@
  * library and a recorder of different versions do not talk to each other (the library stays silent).
  *
  * Order (DESIGN, invariants): a release (free, munmap, the old half of realloc and mremap) is stamped and published *before* the real
- * call; an acquisition (malloc, mmap, the new half of either) is stamped and published *after* it. Hence two events about
- * the same address are always ordered by time, whichever threads made them, and an event that is visible in a ring never
- * depends on one that is not yet visible in another.
+ * call; an acquisition (malloc, mmap, the new half of either) is stamped and published *after* it. An event that is visible
+ * in a ring never depends on one that is not yet visible in another.
+ *
+ * Which allocation a release is of does not hang on the clock. Every event about a heap block takes the next version from
+ * a table of counters that addresses are hashed to: a release before the real free, an allocation after the real malloc.
+ * Those of one address follow each other (whoever allocates it synchronises with whoever freed it), so their versions grow
+ * in their order, across all threads of the process. They wrap; compare them by their signed difference.
+ *
+ * Blocks that come and go (header: `collapse`). A thread that frees a small block which it allocated itself a moment ago
+ * only notes that in the ring's table of recent blocks. If the next allocation that gets this address has the same size
+ * and call stack, it is noted there too: no event is sent, and to the reader the first block goes on living. What is
+ * outstanding is sent when the entry is needed for another block: NMM_REPEAT how often the block came anew, and NMM_FREE, with
+ * the version of its allocation, if it is free now. So a release may come late; its version tells whether the address has
+ * long been given to somebody else. Of a thread that has ended the reader reads the table itself.
  */
 #ifndef NUMAMMA_WIRE_H
 #define NUMAMMA_WIRE_H
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 1u
+#define NMM_WIRE_VERSION 2u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
 #define NMM_PAGE 4096u
 #define NMM_MAX_FRAMES 128u /* deeper stacks are cut and marked */
+#define NMM_RECENT 128u     /* entries of a ring's table of recent blocks: a page of them */
+#define NMM_RING_EXTRA (2u * NMM_PAGE) /* bytes of a ring before its data */
+
+/* Clocks of the stamps. */
+#define NMM_CLOCK_MONOTONIC 0u /* CLOCK_MONOTONIC, nanoseconds */
+#define NMM_CLOCK_TSC 1u       /* the processor's time stamp counter, which the reader converts */
 
 /* The header page. Sizes in bytes. Words that are only read while the program runs come first; words that writers change
  * have a cache line of their own, so that the check of `closed` at every event stays in each CPU's own cache. */
@@ -46,13 +65,15 @@ struct nmm_segment {
     uint32_t header_bytes;  /* offset of the ring controls */
     uint32_t ring_count;
     uint32_t ring_bytes;    /* data bytes of one ring, a power of two, at least NMM_PAGE */
-    uint64_t rings_offset;  /* offset of the data of ring 0; ring i follows at rings_offset + i * ring_bytes */
+    uint64_t rings_offset;  /* of ring 0; ring i follows at rings_offset + i * (NMM_RING_EXTRA + ring_bytes) */
     int32_t recorder_pid;
     uint32_t max_frames;    /* deepest stack wanted, <= NMM_MAX_FRAMES */
     uint32_t heap;          /* 0: threads and maps only, no heap events (--no-heap) */
     uint32_t closed;        /* set to 1 by the recorder when it stops reading, or by a writer that found it killed: writers
                              * stop writing and never wait */
-    uint64_t pad0[2];
+    uint32_t clock;         /* NMM_CLOCK_* */
+    uint32_t collapse;      /* 1: blocks that come and go may be sent as NMM_REPEAT */
+    uint64_t pad0;
 
     /* Changed while the program runs. */
     uint32_t sleeping;      /* recorder: 1 while it waits on `doorbell`; writer: exchanges it to 0 before it wakes */
@@ -62,7 +83,9 @@ struct nmm_segment {
                              * only makes the next search longer, for a search goes round */
     uint32_t rings_used;    /* writers: no ring at or above this index was ever claimed (raised before the claim) */
     uint64_t lost_no_ring;  /* writers: events dropped because every ring was taken */
-    uint64_t pad1[5];
+    uint64_t lost_no_map;   /* writers: events dropped because a ring could not be mapped (address space, chroot) */
+    uint64_t muted;         /* writers: processes that forbade themselves what recording needs (seccomp, PR_SET_TSC) */
+    uint64_t pad1[3];
     uint64_t reserved[48];
 };
 
@@ -95,13 +118,28 @@ struct nmm_ring {
     uint64_t pad3[7];
 };
 
-/* First two words of each event. Within one ring `time` never decreases. */
+/* A small block that the ring's thread allocated a moment ago. The reader looks at it when the thread has ended. */
+struct nmm_recent {
+    uint64_t address;
+    uint64_t stack;         /* hash of the allocation's call stack */
+    uint32_t size;
+    uint16_t api;           /* enum nmm_api */
+    uint16_t state;         /* NMM_RECENT_* */
+    uint32_t version;       /* of the allocation that was sent */
+    uint32_t repeats;       /* how often the block was allocated anew since */
+};
+#define NMM_RECENT_NONE 0u
+#define NMM_RECENT_LIVE 1u
+#define NMM_RECENT_FREED 2u /* and no NMM_FREE was sent */
+
+/* First two words of each event. Within one ring `time` never decreases, but for what the processor makes of two readings
+ * of its counter that follow each other closely. */
 struct nmm_event {
     uint16_t aux;           /* by type, see below */
     uint16_t type;
     uint16_t words;         /* length of the event in 8-byte words, these two included */
     uint16_t aux2;
-    uint64_t time;          /* CLOCK_MONOTONIC, nanoseconds: the clock of the samples */
+    uint64_t time;          /* by the header's `clock` */
 };
 
 enum nmm_event_type {
@@ -120,21 +158,22 @@ enum nmm_event_type {
      * cut (too deep, or no rule to go on). payload: hash, then (words - 3) return addresses, innermost first: the first
      * is the caller of the hooked function */
     NMM_STACK = 4,
-    /* aux: enum nmm_api. payload: address, size asked for, stack hash (0: none) */
+    /* aux: enum nmm_api; aux2: 1 when the block before at this address was free, and no NMM_FREE was sent of it. payload:
+     * address, size asked for, stack hash (0: none), version */
     NMM_ALLOC = 5,
-    /* aux: enum nmm_api; aux2: 1 when the release may fail and be taken back (realloc). payload: address */
+    /* aux: enum nmm_api; aux2: 1 when the release may fail and be taken back (realloc). payload: address, version. It releases
+     * the block at that address whose version is not greater; if the block there is younger, its own has long gone. */
     NMM_FREE = 6,
     /* A tentative release did not happen (realloc failed): the object lives on. payload: address */
     NMM_UNFREE = 7,
-    /* aux: prot, 0 also when not known (mremap); aux2: 1 when known to be file-backed. payload: address, length, stack hash, file offset, flags */
+    /* mremap is NMM_UNMAP, then NMM_MAP or NMM_UNUNMAP, also where the mapping stays in place.
+     * aux: prot, 0 also when not known (mremap); aux2: 1 when known to be file-backed. payload: address, length, stack hash, file offset, flags */
     NMM_MAP = 8,
     /* aux2: 1 when it may fail and be taken back by NMM_UNUNMAP. payload: address, length */
     NMM_UNMAP = 9,
     NMM_UNUNMAP = 10,       /* payload: address, length */
-    /* payload: old address, old length, new address, new length, stack hash. No longer sent: stamped after the call, it could
-     * come after the NMM_MAP of a thread that was given the old range. mremap is NMM_UNMAP, then NMM_MAP (prot 0: not known)
-     * or NMM_UNUNMAP, also where the mapping stays in place */
-    NMM_REMAP = 11,
+    /* A block came and went again and again: payload: stack hash, size, how often in addition to what was sent */
+    NMM_REPEAT = 11,
     /* The program moved the break by itself. payload: old break, new break, stack hash */
     NMM_BREAK = 12,
     /* A library was closed: addresses of code may change their meaning. payload: none */

@@ -5,7 +5,7 @@ use crate::layout::{EVENT_WORDS, kind};
 /// An event and when it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamped {
-    /// CLOCK_MONOTONIC, nanoseconds. Never decreases within one ring.
+    /// By the segment's clock ([`crate::Clock`]).
     pub time: u64,
     /// What happened.
     pub event: Event,
@@ -43,18 +43,23 @@ pub enum Event {
         frames: Vec<u64>,
         cut: bool,
     },
-    /// `stack` is the hash of a [`Event::Stack`], 0 for none.
+    /// `stack` is the hash of a [`Event::Stack`], 0 for none. `version`: see [`Event::Free`]. `replaces`: the block that was
+    /// last at this address had been released, of which there is no event.
     Alloc {
         api: Api,
         address: u64,
         size: u64,
         stack: u64,
+        version: u32,
+        replaces: bool,
     },
-    /// `tentative`: may be taken back by [`Event::Unfree`].
+    /// `tentative`: may be taken back by [`Event::Unfree`]. Of the block at that address whose version is not younger than
+    /// `version` ([`is_younger`]).
     Free {
         api: Api,
         address: u64,
         tentative: bool,
+        version: u32,
     },
     Unfree {
         address: u64,
@@ -78,12 +83,11 @@ pub enum Event {
         address: u64,
         length: u64,
     },
-    Remap {
-        old_address: u64,
-        old_length: u64,
-        address: u64,
-        length: u64,
+    /// A block of `size` bytes came and went `count` times in addition to what was sent.
+    Repeat {
         stack: u64,
+        size: u64,
+        count: u64,
     },
     Break {
         old: u64,
@@ -92,6 +96,11 @@ pub enum Event {
     },
     /// A library was closed: from here on, code addresses may mean something else.
     Dlclose,
+}
+
+/// Whether the version `a` of an address was given out after `b`: versions wrap.
+pub fn is_younger(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
 }
 
 /// Which function made an allocation.
@@ -181,10 +190,11 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
     let payload = head.words.saturating_sub(EVENT_WORDS);
     let fixed = match head.kind {
         kind::DLCLOSE => 0,
-        kind::THREAD_END | kind::FREE | kind::UNFREE => 1,
-        kind::PROCESS | kind::UNMAP | kind::UNUNMAP => 2,
-        kind::ALLOC | kind::BREAK => 3,
-        kind::MAP | kind::REMAP => 5,
+        kind::THREAD_END | kind::UNFREE => 1,
+        kind::PROCESS | kind::FREE | kind::UNMAP | kind::UNUNMAP => 2,
+        kind::BREAK | kind::REPEAT => 3,
+        kind::ALLOC => 4,
+        kind::MAP => 5,
         kind::THREAD_START => 6,
         kind::STACK => payload.max(1),
         other => return Err(Malformed::Kind(other)),
@@ -212,8 +222,17 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         },
         kind::THREAD_END => Event::ThreadEnd { tid: arg(0) as i32 },
         kind::STACK => Event::Stack { hash: arg(0), frames: (1..payload).map(arg).collect(), cut: head.aux == 1 },
-        kind::ALLOC => Event::Alloc { api: api()?, address: arg(0), size: arg(1), stack: arg(2) },
-        kind::FREE => Event::Free { api: api()?, address: arg(0), tentative: head.aux2 == 1 },
+        kind::ALLOC => Event::Alloc {
+            api: api()?,
+            address: arg(0),
+            size: arg(1),
+            stack: arg(2),
+            version: arg(3) as u32,
+            replaces: head.aux2 == 1,
+        },
+        kind::FREE => {
+            Event::Free { api: api()?, address: arg(0), tentative: head.aux2 == 1, version: arg(1) as u32 }
+        }
         kind::UNFREE => Event::Unfree { address: arg(0) },
         kind::MAP => Event::Map {
             address: arg(0),
@@ -226,9 +245,7 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         },
         kind::UNMAP => Event::Unmap { address: arg(0), length: arg(1), tentative: head.aux2 == 1 },
         kind::UNUNMAP => Event::Ununmap { address: arg(0), length: arg(1) },
-        kind::REMAP => {
-            Event::Remap { old_address: arg(0), old_length: arg(1), address: arg(2), length: arg(3), stack: arg(4) }
-        }
+        kind::REPEAT => Event::Repeat { stack: arg(0), size: arg(1), count: arg(2) },
         kind::BREAK => Event::Break { old: arg(0), new: arg(1), stack: arg(2) },
         _ => Event::Dlclose,
     };

@@ -1,13 +1,18 @@
 //! The header's structures and constants, field by field. Nothing here is documented twice: see `numamma_wire.h`.
 #![allow(missing_docs)]
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
 pub const MAX_FRAMES: u32 = 128;
+pub const RECENT: u32 = 128;
+pub const RING_EXTRA: u32 = 2 * PAGE;
+
+pub const CLOCK_MONOTONIC: u32 = 0;
+pub const CLOCK_TSC: u32 = 1;
 
 /// `struct nmm_segment`. All fields are atomics: the page is shared with programs that may write anything.
 #[repr(C)]
@@ -22,13 +27,17 @@ pub struct SegmentHeader {
     pub max_frames: AtomicU32,
     pub heap: AtomicU32,
     pub closed: AtomicU32,
-    pub pad0: [AtomicU64; 2],
+    pub clock: AtomicU32,
+    pub collapse: AtomicU32,
+    pub pad0: AtomicU64,
     pub sleeping: AtomicU32,
     pub doorbell: AtomicU32,
     pub next_ring: AtomicU32,
     pub rings_used: AtomicU32,
     pub lost_no_ring: AtomicU64,
-    pub pad1: [AtomicU64; 5],
+    pub lost_no_map: AtomicU64,
+    pub muted: AtomicU64,
+    pub pad1: [AtomicU64; 3],
     pub reserved: [AtomicU64; 48],
 }
 
@@ -48,6 +57,22 @@ pub struct RingControl {
     pub tail: AtomicU64,
     pub pad3: [AtomicU64; 7],
 }
+
+/// `struct nmm_recent`.
+#[repr(C)]
+pub struct RecentBlock {
+    pub address: AtomicU64,
+    pub stack: AtomicU64,
+    pub size: AtomicU32,
+    pub api: AtomicU16,
+    pub state: AtomicU16,
+    pub version: AtomicU32,
+    pub repeats: AtomicU32,
+}
+
+pub const RECENT_NONE: u16 = 0;
+pub const RECENT_LIVE: u16 = 1;
+pub const RECENT_FREED: u16 = 2;
 
 /// `struct nmm_event`: the first two words of each event.
 #[repr(C)]
@@ -79,7 +104,7 @@ pub mod kind {
     pub const MAP: u16 = 8;
     pub const UNMAP: u16 = 9;
     pub const UNUNMAP: u16 = 10;
-    pub const REMAP: u16 = 11;
+    pub const REPEAT: u16 = 11;
     pub const BREAK: u16 = 12;
     pub const DLCLOSE: u16 = 13;
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::event::{Head, Malformed, Stamped, decode};
-use crate::layout::{RING_ENDED, RING_FREE, RingControl};
+use crate::event::{Api, Event, Head, Malformed, Stamped, decode};
+use crate::layout::{RECENT_FREED, RECENT_NONE, RING_ENDED, RING_FREE, RecentBlock, RingControl};
 use crate::segment::Segment;
 
 /// How much is consumed between two stores of `tail`: often enough that a waiting writer gets room, seldom enough that
@@ -19,6 +19,7 @@ pub struct Ring<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) index: u32,
     pub(crate) control: &'a RingControl,
+    pub(crate) recent: &'a [RecentBlock],
     pub(crate) data: &'a [AtomicU64],
 }
 
@@ -163,8 +164,27 @@ impl Ring<'_> {
         self.drain(|event| events.push(event))
     }
 
+    /// What its thread had still to say of its recent blocks. To be asked once, when the thread has ended and the ring is
+    /// drained; a release then bears the version of its block, so that it matters not when it is applied.
+    pub fn outstanding(&self, mut each: impl FnMut(Event)) {
+        for block in self.recent {
+            let state = block.state.swap(RECENT_NONE, Acquire);
+            let Some(api) = Api::from_wire(block.api.load(Relaxed)).filter(|_| state != RECENT_NONE) else { continue };
+            let count = block.repeats.load(Relaxed);
+            if count != 0 {
+                let (stack, size) = (block.stack.load(Relaxed), block.size.load(Relaxed).into());
+                each(Event::Repeat { stack, size, count: count.into() });
+            }
+            if state == RECENT_FREED {
+                let (address, version) = (block.address.load(Relaxed), block.version.load(Relaxed));
+                each(Event::Free { api, address, tentative: false, version });
+            }
+        }
+    }
+
     /// Gives an ended and drained ring back: its counts to the caller, its memory to the kernel, itself to the next
-    /// thread. `None`, and nothing done, unless the ring has ended and is drained.
+    /// thread. `None`, and nothing done, unless the ring has ended and is drained. What is [`outstanding`](Ring::outstanding)
+    /// is lost.
     pub fn release(&self) -> Option<Losses> {
         if !self.has_ended() || self.pending() != 0 {
             return None;

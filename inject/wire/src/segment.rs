@@ -7,11 +7,32 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use crate::layout::{MAGIC, MAX_FRAMES, PAGE, RingControl, SegmentHeader, WIRE_VERSION};
+use crate::layout::{
+    CLOCK_MONOTONIC, CLOCK_TSC, MAGIC, MAX_FRAMES, PAGE, RECENT, RING_EXTRA, RecentBlock, RingControl, SegmentHeader,
+    WIRE_VERSION,
+};
 use crate::ring::{Ring, RingState};
 
 /// The environment variable that names the segment to the recorded program.
 pub const ENVIRONMENT: &str = "NUMAMMA_SEGMENT";
+
+/// What events are stamped with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC`, nanoseconds: half of what an event costs its writer.
+    Monotonic,
+    /// The processor's time stamp counter, in ticks. For machines whose kernel keeps its own time by it.
+    Tsc,
+}
+
+impl Clock {
+    /// The cheapest that is right here. The time stamp counters of all CPUs agree where the kernel itself keeps time by them.
+    pub fn best() -> Clock {
+        let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        let tsc = cfg!(target_arch = "x86_64") && source.is_ok_and(|name| name.trim() == "tsc");
+        if tsc { Clock::Tsc } else { Clock::Monotonic }
+    }
+}
 
 /// What the recorder chooses. The segment is sparse: only what is written takes memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +45,29 @@ pub struct Options {
     pub max_frames: u32,
     /// Whether heap events are wanted.
     pub heap: bool,
+    /// What events are stamped with.
+    pub clock: Clock,
+    /// Whether blocks that come and go may be sent as [`Event::Repeat`](crate::Event::Repeat).
+    pub collapse: bool,
+}
+
+impl Options {
+    /// Bytes from one ring to the next.
+    fn stride(self) -> usize {
+        RING_EXTRA as usize + self.ring_bytes as usize
+    }
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ring_count: 4096, ring_bytes: 256 * 1024, max_frames: 64, heap: true }
+        Options {
+            ring_count: 4096,
+            ring_bytes: 256 * 1024,
+            max_frames: 64,
+            heap: true,
+            clock: Clock::Monotonic,
+            collapse: false,
+        }
     }
 }
 
@@ -63,7 +102,7 @@ impl Segment {
         let page = PAGE as usize;
         let controls = options.ring_count as usize * size_of::<RingControl>();
         let rings_offset = page + controls.next_multiple_of(page);
-        let bytes = rings_offset + options.ring_count as usize * options.ring_bytes as usize;
+        let bytes = rings_offset + options.ring_count as usize * options.stride();
 
         // SAFETY: a valid C string and flags; the descriptor is ours from here on.
         let file = unsafe {
@@ -100,6 +139,12 @@ impl Segment {
         header.recorder_pid.store(std::process::id() as i32, Relaxed);
         header.max_frames.store(options.max_frames, Relaxed);
         header.heap.store(options.heap.into(), Relaxed);
+        let clock = match options.clock {
+            Clock::Monotonic => CLOCK_MONOTONIC,
+            Clock::Tsc => CLOCK_TSC,
+        };
+        header.clock.store(clock, Relaxed);
+        header.collapse.store(options.collapse.into(), Relaxed);
         header.magic.store(MAGIC, SeqCst);
         Ok(segment)
     }
@@ -131,20 +176,35 @@ impl Segment {
             return None;
         }
         let words = self.options.ring_bytes as usize / 8;
-        let data = self.rings_offset + index as usize * self.options.ring_bytes as usize;
-        // SAFETY: `index` is in range, so both lie inside the mapping, which lives as long as `self`; both offsets are
+        let ring = self.rings_offset + index as usize * self.options.stride();
+        // SAFETY: `index` is in range, so all lie inside the mapping, which lives as long as `self`; all offsets are
         // multiples of 8; all-atomic types may be written by others at any time.
-        let (control, data) = unsafe {
+        let (control, recent, data) = unsafe {
             let controls = self.base.add(PAGE as usize).cast::<RingControl>();
-            let data = self.base.add(data).cast::<AtomicU64>();
-            (controls.add(index as usize).as_ref(), std::slice::from_raw_parts(data.as_ptr(), words))
+            let recent = self.base.add(ring).cast::<RecentBlock>();
+            let data = self.base.add(ring + RING_EXTRA as usize).cast::<AtomicU64>();
+            (
+                controls.add(index as usize).as_ref(),
+                std::slice::from_raw_parts(recent.as_ptr(), RECENT as usize),
+                std::slice::from_raw_parts(data.as_ptr(), words),
+            )
         };
-        Some(Ring { segment: self, index, control, data })
+        Some(Ring { segment: self, index, control, recent, data })
     }
 
     /// Events dropped because every ring was taken.
     pub fn lost_no_ring(&self) -> u64 {
         self.header().lost_no_ring.load(Relaxed)
+    }
+
+    /// Events dropped because their thread could not map its ring.
+    pub fn lost_no_map(&self) -> u64 {
+        self.header().lost_no_map.load(Relaxed)
+    }
+
+    /// Processes that forbade themselves what recording needs, and were not recorded from then on.
+    pub fn muted(&self) -> u64 {
+        self.header().muted.load(Relaxed)
     }
 
     /// Tells writers that nobody reads any more: they stop writing, and never wait. Done on drop too.
@@ -159,13 +219,14 @@ impl Segment {
         unsafe { self.base.cast::<SegmentHeader>().as_ref() }
     }
 
-    /// Gives the memory of a ring's data back to the kernel. A failure only costs memory.
+    /// Gives the memory of a ring back to the kernel. A failure only costs memory.
     pub(crate) fn punch(&self, index: u32) {
-        let offset = self.rings_offset + index as usize * self.options.ring_bytes as usize;
+        let stride = self.options.stride();
+        let offset = self.rings_offset + index as usize * stride;
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: a system call on our own descriptor; holes read as zero, which is a valid AtomicU64.
+        // SAFETY: a system call on our own descriptor; holes read as zero, which is a valid value of each atomic.
         unsafe {
-            libc::fallocate(self.file.as_raw_fd(), mode, offset as libc::off_t, self.options.ring_bytes.into());
+            libc::fallocate(self.file.as_raw_fd(), mode, offset as libc::off_t, stride as libc::off_t);
         }
     }
 }

@@ -34,12 +34,16 @@ fn mirror() -> BTreeMap<String, u64> {
         max_frames,
         heap,
         closed,
+        clock,
+        collapse,
         pad0,
         sleeping,
         doorbell,
         next_ring,
         rings_used,
         lost_no_ring,
+        lost_no_map,
+        muted,
         pad1,
         reserved
     );
@@ -59,6 +63,17 @@ fn mirror() -> BTreeMap<String, u64> {
         tail,
         pad3
     );
+    structure!(
+        "nmm_recent",
+        layout::RecentBlock,
+        address,
+        stack,
+        size,
+        api,
+        state,
+        version,
+        repeats
+    );
     structure!("nmm_event", layout::EventHeader, aux, kind = "type", words, aux2, time);
 
     let kinds = [
@@ -72,7 +87,7 @@ fn mirror() -> BTreeMap<String, u64> {
         ("MAP", layout::kind::MAP),
         ("UNMAP", layout::kind::UNMAP),
         ("UNUNMAP", layout::kind::UNUNMAP),
-        ("REMAP", layout::kind::REMAP),
+        ("REPEAT", layout::kind::REPEAT),
         ("BREAK", layout::kind::BREAK),
         ("DLCLOSE", layout::kind::DLCLOSE),
         ("MALLOC", Api::Malloc as u16),
@@ -84,6 +99,9 @@ fn mirror() -> BTreeMap<String, u64> {
         ("MEMALIGN", Api::Memalign as u16),
         ("VALLOC", Api::Valloc as u16),
         ("PVALLOC", Api::Pvalloc as u16),
+        ("RECENT_NONE", layout::RECENT_NONE),
+        ("RECENT_LIVE", layout::RECENT_LIVE),
+        ("RECENT_FREED", layout::RECENT_FREED),
     ];
     for (name, value) in kinds {
         fact(&format!("value NMM_{name}"), value.into());
@@ -92,6 +110,10 @@ fn mirror() -> BTreeMap<String, u64> {
     fact("value NMM_MAGIC", layout::MAGIC);
     fact("value NMM_PAGE", layout::PAGE.into());
     fact("value NMM_MAX_FRAMES", layout::MAX_FRAMES.into());
+    fact("value NMM_RECENT", layout::RECENT.into());
+    fact("value NMM_RING_EXTRA", layout::RING_EXTRA.into());
+    fact("value NMM_CLOCK_MONOTONIC", layout::CLOCK_MONOTONIC.into());
+    fact("value NMM_CLOCK_TSC", layout::CLOCK_TSC.into());
     fact("value NMM_RING_FREE", layout::RING_FREE.into());
     fact("value NMM_RING_OWNED", layout::RING_OWNED.into());
     fact("value NMM_RING_ENDED", layout::RING_ENDED.into());
@@ -186,4 +208,5 @@ fn each_sides_words_have_their_own_cache_line() {
     assert_eq!(offset_of!(layout::RingControl, tail) % 64, 0);
     assert_eq!(size_of::<layout::RingControl>() % 64, 0);
     assert_eq!(size_of::<layout::EventHeader>(), 16);
+    assert_eq!(size_of::<layout::RecentBlock>() * layout::RECENT as usize, layout::PAGE as usize);
 }

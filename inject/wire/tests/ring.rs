@@ -4,13 +4,16 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::{Duration, Instant};
 
-use numamma_wire::layout::{RING_OWNED, RingControl, SegmentHeader, kind};
+use numamma_wire::layout::{
+    RECENT, RECENT_FREED, RECENT_LIVE, RING_EXTRA, RING_OWNED, RecentBlock, RingControl, SegmentHeader, kind,
+};
 use numamma_wire::{Api, Event, Malformed, Options, Ring, RingState, Segment, Stamped, Woken};
 
 /// The recorded program's view: the same file, mapped again.
 struct Writer<'a> {
     header: &'a SegmentHeader,
     control: &'a RingControl,
+    recent: &'a [RecentBlock],
     data: &'a [AtomicU64],
 }
 
@@ -30,8 +33,12 @@ impl Writer<'_> {
             let header = &*base.cast::<SegmentHeader>();
             let controls = base.add(header.header_bytes.load(Relaxed) as usize).cast::<RingControl>();
             let ring_bytes = header.ring_bytes.load(Relaxed) as usize;
-            let data = base.add(header.rings_offset.load(Relaxed) as usize + index * ring_bytes).cast::<AtomicU64>();
-            Writer { header, control: &*controls.add(index), data: std::slice::from_raw_parts(data, ring_bytes / 8) }
+            let stride = RING_EXTRA as usize + ring_bytes;
+            let ring = base.add(header.rings_offset.load(Relaxed) as usize + index * stride);
+            let recent = std::slice::from_raw_parts(ring.cast::<RecentBlock>(), RECENT as usize);
+            let data = ring.add(RING_EXTRA as usize).cast::<AtomicU64>();
+            let data = std::slice::from_raw_parts(data, ring_bytes / 8);
+            Writer { header, control: &*controls.add(index), recent, data }
         };
         writer.header.rings_used.fetch_max(index as u32 + 1, SeqCst);
         writer.control.state.store(RING_OWNED, SeqCst);
@@ -109,10 +116,13 @@ fn every_event_is_decoded() {
         (event(kind::STACK, 1, 0, 4, &[9, 11, 12, 13]), Event::Stack { hash: 9, frames: vec![11, 12, 13], cut: true }),
         (event(kind::STACK, 0, 0, 4, &[9]), Event::Stack { hash: 9, frames: vec![], cut: false }),
         (
-            event(kind::ALLOC, 5, 0, 5, &[4096, 33, 9]),
-            Event::Alloc { api: Api::PosixMemalign, address: 4096, size: 33, stack: 9 },
+            event(kind::ALLOC, 5, 1, 5, &[4096, 33, 9, 77]),
+            Event::Alloc { api: Api::PosixMemalign, address: 4096, size: 33, stack: 9, version: 77, replaces: true },
         ),
-        (event(kind::FREE, 3, 1, 6, &[4096]), Event::Free { api: Api::Realloc, address: 4096, tentative: true }),
+        (
+            event(kind::FREE, 3, 1, 6, &[4096, 78]),
+            Event::Free { api: Api::Realloc, address: 4096, tentative: true, version: 78 },
+        ),
         (event(kind::UNFREE, 0, 0, 7, &[4096]), Event::Unfree { address: 4096 }),
         (
             event(kind::MAP, 3, 1, 8, &[1, 2, 3, 4, 5]),
@@ -120,10 +130,7 @@ fn every_event_is_decoded() {
         ),
         (event(kind::UNMAP, 0, 1, 9, &[1, 2]), Event::Unmap { address: 1, length: 2, tentative: true }),
         (event(kind::UNUNMAP, 0, 0, 10, &[1, 2]), Event::Ununmap { address: 1, length: 2 }),
-        (
-            event(kind::REMAP, 0, 0, 11, &[1, 2, 3, 4, 5]),
-            Event::Remap { old_address: 1, old_length: 2, address: 3, length: 4, stack: 5 },
-        ),
+        (event(kind::REPEAT, 0, 0, 11, &[9, 33, 1000]), Event::Repeat { stack: 9, size: 33, count: 1000 }),
         (event(kind::BREAK, 0, 0, 12, &[1, 2, 3]), Event::Break { old: 1, new: 2, stack: 3 }),
         (event(kind::DLCLOSE, 0, 0, 13, &[]), Event::Dlclose),
     ];
@@ -165,7 +172,7 @@ fn a_writer_and_a_reader_at_once() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for i in 0..EVENTS {
-                let words = event(kind::ALLOC, 1, 0, i, &[i, !i, i * i]);
+                let words = event(kind::ALLOC, 1, 0, i, &[i, !i, i * i, i >> 1]);
                 while !writer.has_room(words.len()) {
                     std::thread::yield_now();
                 }
@@ -176,7 +183,14 @@ fn a_writer_and_a_reader_at_once() {
         while next < EVENTS {
             let drained = ring(&segment, 2).drain(|got| {
                 let i = next;
-                let event = Event::Alloc { api: Api::Malloc, address: i, size: !i, stack: i * i };
+                let event = Event::Alloc {
+                    api: Api::Malloc,
+                    address: i,
+                    size: !i,
+                    stack: i * i,
+                    version: (i >> 1) as u32,
+                    replaces: false,
+                };
                 assert_eq!(got, Ok(Stamped { time: i, event }));
                 next += 1;
             });
@@ -201,8 +215,8 @@ fn nonsense_is_reported_and_skipped() {
     let bad: [(Vec<u64>, Malformed); 5] = [
         (event(99, 0, 0, 1, &[1]), Malformed::Kind(99)),
         (event(kind::FREE, 1, 0, 1, &[]), Malformed::Payload { kind: kind::FREE, words: 2 }),
-        (event(kind::FREE, 1, 0, 1, &[1, 2]), Malformed::Payload { kind: kind::FREE, words: 4 }),
-        (event(kind::ALLOC, 77, 0, 1, &[1, 2, 3]), Malformed::Api(77)),
+        (event(kind::FREE, 1, 0, 1, &[1]), Malformed::Payload { kind: kind::FREE, words: 3 }),
+        (event(kind::ALLOC, 77, 0, 1, &[1, 2, 3, 4]), Malformed::Api(77)),
         (vec![u64::from(kind::DLCLOSE) << 16 | 1 << 32], Malformed::Payload { kind: kind::DLCLOSE, words: 1 }),
     ];
     let segment = segment();
@@ -284,6 +298,36 @@ fn a_ring_is_released_when_its_thread_is_gone_and_it_is_drained() {
     assert_eq!(segment.active_rings().count(), 0);
     assert_eq!(writer.header.next_ring.load(Relaxed), 1);
     assert_eq!(ring.release(), None, "only once");
+}
+
+#[test]
+fn what_a_thread_left_unsaid_of_its_recent_blocks_is_read_once() {
+    let segment = segment();
+    let writer = Writer::claim(&segment, 3);
+    let fill = |at: usize, state: u16, repeats: u32| {
+        let block = &writer.recent[at];
+        block.address.store(at as u64 * 16, Relaxed);
+        block.stack.store(9, Relaxed);
+        block.size.store(40, Relaxed);
+        block.api.store(Api::Calloc as u16, Relaxed);
+        block.version.store(7, Relaxed);
+        block.repeats.store(repeats, Relaxed);
+        block.state.store(state, Relaxed);
+    };
+    fill(1, RECENT_LIVE, 0);
+    fill(2, RECENT_LIVE, 5);
+    fill(3, RECENT_FREED, 0);
+    fill(127, RECENT_FREED, 6);
+    let mut events = Vec::new();
+    let ring = ring(&segment, 3);
+    ring.outstanding(|event| events.push(event));
+    let free = |address| Event::Free { api: Api::Calloc, address, tentative: false, version: 7 };
+    let repeat = |count| Event::Repeat { stack: 9, size: 40, count };
+    assert_eq!(events, [repeat(5), free(48), repeat(6), free(127 * 16)]);
+    ring.outstanding(|event| panic!("again: {event:?}"));
+    fill(3, RECENT_FREED, 0);
+    ring.release().expect("released");
+    ring.outstanding(|event| panic!("of the thread before: {event:?}"));
 }
 
 #[test]

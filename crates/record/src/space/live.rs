@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A live object; its first address is its key. 24 bytes, since there may be tens of millions.
+/// A live object; its first address is its key. 32 bytes, since there may be tens of millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     pub bytes: u64,
@@ -12,6 +12,8 @@ pub struct Live {
     pub stack: u32,
     /// Thread that made it.
     pub thread: i32,
+    /// Of a heap block's address: see the wire's `Event::Free`.
+    pub version: u32,
 }
 
 /// The live objects of one kind in one address space.
@@ -34,6 +36,11 @@ impl LiveObjects {
         let evicted = overlapped.into_iter().filter_map(|at| Some((at, self.by_start.remove(&at)?))).collect();
         self.by_start.insert(addr, object);
         evicted
+    }
+
+    /// The object that begins at `addr`.
+    pub fn at(&self, addr: u64) -> Option<&Live> {
+        self.by_start.get(&addr)
     }
 
     /// Removes the object that begins at `addr`.
@@ -81,7 +88,7 @@ mod tests {
     use super::*;
 
     fn object(bytes: u64, stack: u32) -> Live {
-        Live { bytes, start: 0, stack, thread: 0 }
+        Live { bytes, start: 0, stack, thread: 0, version: 0 }
     }
 
     #[test]

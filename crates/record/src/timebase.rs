@@ -1,0 +1,126 @@
+//! Time stamps of the injected library on the recording's clock.
+//!
+//! The library may stamp events with the processor's time stamp counter, which costs it half of what a clock reading does.
+//! The kernel's clock runs by that counter too, at a rate that it corrects now and then; so between two moments at which
+//! both were read, stamps are placed in proportion.
+
+use numamma_wire::Clock;
+
+use crate::collect::now;
+
+/// The counter and the clock at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    ticks: u64,
+    time: i64,
+}
+
+/// Converts stamps to nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Debug)]
+pub struct Timebase {
+    clock: Clock,
+    from: Moment,
+    to: Moment,
+}
+
+/// The counter is read before and after the clock; what comes between them (an interrupt, another guest) makes a moment
+/// uncertain, so the narrowest of several is taken.
+const TRIES: usize = 5;
+
+impl Timebase {
+    /// For stamps of `clock`. Before the first [`Self::advance`] it knows one moment only.
+    pub fn new(clock: Clock) -> Self {
+        let now = Moment::read();
+        Self { clock, from: now, to: now }
+    }
+
+    /// Takes note of the present: stamps made since the last call lie between two moments now.
+    pub fn advance(&mut self) {
+        (self.from, self.to) = (self.to, Moment::read());
+    }
+
+    /// A stamp for what happens now.
+    pub fn present(&self) -> u64 {
+        match self.clock {
+            Clock::Monotonic => now() as u64,
+            Clock::Tsc => counter(),
+        }
+    }
+
+    /// Nanoseconds of `CLOCK_MONOTONIC` for a stamp.
+    pub fn time(&self, stamp: u64) -> i64 {
+        match self.clock {
+            Clock::Monotonic => stamp as i64,
+            Clock::Tsc => between(self.from, self.to, stamp),
+        }
+    }
+}
+
+/// The time at `ticks`, by the line through two moments; also before and after them.
+fn between(from: Moment, to: Moment, ticks: u64) -> i64 {
+    let span = i128::from(to.ticks.wrapping_sub(from.ticks).max(1));
+    let since = i128::from(ticks.wrapping_sub(from.ticks) as i64);
+    from.time + (since * i128::from(to.time - from.time) / span) as i64
+}
+
+impl Moment {
+    fn read() -> Self {
+        let read = |_| {
+            let before = counter();
+            let time = now();
+            let after = counter();
+            (after.wrapping_sub(before), Self { ticks: before + after.wrapping_sub(before) / 2, time })
+        };
+        (0..TRIES).map(read).min_by_key(|(width, _)| *width).map_or(Self { ticks: 0, time: 0 }, |(_, moment)| moment)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn counter() -> u64 {
+    // SAFETY: every x86-64 processor has it; a process that may not read it was not started by us.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counter() -> u64 {
+    now() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_lie_in_proportion() {
+        let (from, to) = (Moment { ticks: 1_000, time: 50 }, Moment { ticks: 4_000, time: 1_050 });
+        let time = |ticks| between(from, to, ticks);
+        assert_eq!((time(1_000), time(2_500), time(4_000)), (50, 550, 1_050));
+        // A stamp that was made before, but published late; one that was made while the rings were read.
+        assert_eq!((time(400), time(7_000)), (-150, 2_050));
+        // The counter's whole range, a year between.
+        let year = 365 * 86_400 * 1_000_000_000_i64;
+        let (from, to) = (Moment { ticks: 0, time: 0 }, Moment { ticks: 5 * year as u64, time: year });
+        assert_eq!(between(from, to, 5 * year as u64 / 2), year / 2);
+        // Two readings at one moment.
+        assert_eq!(between(from, from, 0), 0);
+    }
+
+    #[test]
+    fn a_stamp_of_the_counter_agrees_with_the_clock() {
+        if Clock::best() != Clock::Tsc {
+            return;
+        }
+        let mut base = Timebase::new(Clock::Tsc);
+        for _ in 0..20 {
+            let before = now();
+            let stamp = counter();
+            let after = now();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            base.advance();
+            let time = base.time(stamp);
+            // Far less than the time between two samples; the machine may be busy.
+            let slack = 20_000 + (after - before);
+            assert!((before - slack..after + slack).contains(&time), "{before} {time} {after}");
+        }
+    }
+}
