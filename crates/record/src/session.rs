@@ -391,11 +391,11 @@ impl Session {
     }
 
     fn heap_mut(&mut self, process: ProcessId) -> &mut crate::space::LiveObjects {
-        std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.heap)
+        &mut self.tasks.processes[process].space.heap
     }
 
     fn maps_mut(&mut self, process: ProcessId) -> &mut crate::space::LiveObjects {
-        std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.maps)
+        &mut self.tasks.processes[process].space.maps
     }
 
     #[expect(clippy::too_many_arguments, reason = "an allocation has that many properties")]
