@@ -24,7 +24,8 @@ struct Tentative {
     kind: SiteKind,
     addr: u64,
     object: Live,
-    touched: bool,
+    /// Number of the row that it got, if it was touched.
+    row: Option<i32>,
 }
 
 /// A thread's row without what its old address space meant.
@@ -134,9 +135,7 @@ impl Session {
             Record::Exit { time, pid, tid } => {
                 self.tasks.end_thread(tid, time);
                 let process = self.tasks.process(pid, time);
-                let alive =
-                    |t: &crate::tasks::Thread| t.row.process as ProcessId == process && t.row.end_time == i64::MAX;
-                if !self.tasks.threads[self.tasks.processes[process].main..].iter().any(alive) {
+                if self.tasks.processes[process].alive == 0 {
                     self.end_process(pid, time);
                 }
             }
@@ -158,7 +157,9 @@ impl Session {
             let of = &mut self.tasks.processes[process];
             of.space = Space::default();
             (of.row.command, of.row.tracked) = (name.clone(), 0);
-            let main = &mut self.tasks.threads[of.main];
+            let main = of.main;
+            self.tasks.set_stack(main, 0, 0);
+            let main = &mut self.tasks.threads[main];
             *main = Thread { row: ThreadRow { name, ..cleared(&main.row) }, pointer: None, stack_touched: u64::MAX };
             return;
         }
@@ -193,8 +194,8 @@ impl Session {
         let Some(from) = self.tasks.known_thread(creator) else { return };
         let (row, pointer) = (self.tasks.threads[from].row.clone(), self.tasks.threads[from].pointer);
         let main = self.tasks.processes[child].main;
+        self.tasks.set_stack(main, row.stack_low as u64, row.stack_high as u64);
         let thread = &mut self.tasks.threads[main];
-        (thread.row.stack_low, thread.row.stack_high) = (row.stack_low, row.stack_high);
         (thread.row.tls_low, thread.row.tls_high) = (row.tls_low, row.tls_high);
         thread.pointer = pointer;
     }
@@ -323,10 +324,10 @@ impl Session {
                 }
             }
             Event::ThreadStart { stack_low, stack_high, tls_low, thread_pointer, .. } => {
-                let row = &mut self.tasks.threads[thread].row;
                 if stack_high != 0 {
-                    (row.stack_low, row.stack_high) = (stack_low as i64, stack_high as i64);
+                    self.tasks.set_stack(thread, stack_low, stack_high);
                 }
+                let row = &mut self.tasks.threads[thread].row;
                 row.tls_low = tls_low as i64;
                 row.tls_high = thread_pointer as i64;
                 self.tasks.threads[thread].pointer = Some(thread_pointer);
@@ -349,12 +350,11 @@ impl Session {
             Event::Free { address, tentative: may_fail, .. } => {
                 if let Some(object) = self.heap_mut(process).remove(address) {
                     self.stacks.released(object.stack, object.bytes, true);
-                    let touched = self.touched.of(process).contains(&(SiteKind::Heap, address));
+                    let row = self.released(process, SiteKind::Heap, address, object, time);
                     if may_fail {
                         let kind = SiteKind::Heap;
-                        self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, touched }]);
+                        self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, row }]);
                     }
-                    self.released(process, SiteKind::Heap, address, object, time);
                 }
             }
             Event::Unfree { .. } => self.take_back(process, tentative),
@@ -430,9 +430,8 @@ impl Session {
         let kind = SiteKind::Mmap;
         let mut removed = Vec::new();
         for (addr, object) in self.maps_mut(process).remove_range(address, end) {
-            let touched = self.touched.of(process).contains(&(kind, addr));
-            removed.push(Tentative { kind, addr, object, touched });
-            self.released(process, kind, addr, object, time);
+            let row = self.released(process, kind, addr, object, time);
+            removed.push(Tentative { kind, addr, object, row });
             let pieces: Vec<(u64, u64)> = [addr, end]
                 .into_iter()
                 .filter_map(|at| {
@@ -443,7 +442,7 @@ impl Session {
             let left: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
             // What is left of it is the same object still.
             self.stacks.released(object.stack, object.bytes - left.min(object.bytes), pieces.is_empty());
-            if touched {
+            if row.is_some() {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
             }
         }
@@ -452,15 +451,15 @@ impl Session {
 
     /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
     fn take_back(&mut self, process: ProcessId, released: Vec<Tentative>) {
-        for Tentative { kind, addr, object, touched } in released {
+        for Tentative { kind, addr, object, row } in released {
             self.stacks.revived(object.stack, object.bytes);
             match kind {
                 SiteKind::Heap => self.heap_mut(process).insert(addr, object),
                 SiteKind::Mmap => self.maps_mut(process).insert(addr, object),
             };
-            if touched {
+            if let Some(row) = row {
                 self.touched.of(process).insert((kind, addr));
-                self.unrelease(process, addr, object);
+                self.sink.take_back(row);
             }
         }
     }
