@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use numamma_attribute::Index;
 use numamma_trace::{CodeRow, NONE, ObjectKind, ObjectRow};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::summary::Tables;
 
@@ -69,6 +69,7 @@ impl Groups {
         let mut groups: Vec<Group> = Vec::new();
         let mut ids: FxHashMap<Key, GroupId> = FxHashMap::default();
         let mut of_object = Vec::with_capacity(tables.objects.len());
+        let mut listed: FxHashSet<(GroupId, i32)> = FxHashSet::default();
         for row in &tables.objects {
             let kind = ObjectKind::from_name(&row.kind);
             let Some(kind) = kind.filter(|&kind| kind != ObjectKind::Region) else {
@@ -85,7 +86,7 @@ impl Groups {
             group.rows += 1;
             group.bytes = group.bytes.max(bytes);
             group.smallest = group.smallest.min(bytes);
-            if row.site != NONE && !group.sites.contains(&row.site) {
+            if row.site != NONE && listed.insert((id, row.site)) {
                 group.sites.push(row.site);
             }
             of_object.push(Some(id));

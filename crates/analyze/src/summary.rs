@@ -231,7 +231,7 @@ fn object(
     let owned: Vec<Owned> = pages
         .iter()
         .filter_map(|page| {
-            Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive(), samples: page.seen })
+            Some(Owned { page: page.key.page, owner: page.owner()?, exclusive: page.exclusive(), samples: page.seen })
         })
         .collect();
     Object {
