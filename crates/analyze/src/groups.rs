@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use numamma_attribute::Index;
-use numamma_trace::{CodeRow, NONE, ObjectKind, ObjectRow};
+use numamma_trace::{ANONYMOUS, BREAK, CodeRow, NONE, ObjectKind, ObjectRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::summary::Tables;
@@ -39,6 +39,11 @@ impl Group {
             ObjectKind::Section => ObjectKind::Static.name(),
             kind => kind.name(),
         }
+    }
+
+    /// Whether it is memory of many objects that nobody can tell apart, since allocations were not seen.
+    pub fn is_unknown_objects(&self) -> bool {
+        self.kind == ObjectKind::Mmap && self.site.is_none() && matches!(self.name.as_str(), BREAK | ANONYMOUS)
     }
 }
 

@@ -4,7 +4,7 @@
 //! row, so that the dataset grows with what was sampled and not with what was allocated.
 
 use numamma_symbols::VariableKind;
-use numamma_trace::{NONE, ObjectKind, ObjectRow};
+use numamma_trace::{ANONYMOUS, BREAK, NONE, ObjectKind, ObjectRow};
 
 use crate::session::Session;
 use crate::sites::SiteKind;
@@ -31,11 +31,6 @@ const THREAD_DESCRIPTOR: u64 = 2304;
 
 /// Longest time that loading one library takes, nanoseconds: where nobody tells when one is closed.
 const LOADING: i64 = 1_000_000_000;
-
-/// The break of a process without the library.
-const BREAK: &str = "[heap]";
-/// Anonymous mappings of a process without the library.
-const ANONYMOUS: &str = "[anonymous memory]";
 
 impl Session {
     /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about.
