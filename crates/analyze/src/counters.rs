@@ -64,7 +64,7 @@ pub struct PageCount {
     pub samples: u64,
     /// Accesses that were seen, spread ones too.
     pub seen: u64,
-    /// Accesses by thread; few threads use a page.
+    /// Accesses by thread, in order of the threads: a map would take more memory, and few threads use a page.
     pub by_thread: Vec<(i32, f64)>,
     /// Who touched it first, if it was before the object's time; else see [`Touches::in_life`].
     pub touched_before: Option<Touch>,
@@ -177,9 +177,9 @@ pub fn count(
             page.samples += u64::from(row.cost > 0);
             page.seen += 1;
             let accesses = weight(row);
-            match page.by_thread.iter_mut().find(|(thread, _)| *thread == row.thread) {
-                Some((_, sum)) => *sum += accesses,
-                None => page.by_thread.push((row.thread, accesses)),
+            match page.by_thread.binary_search_by_key(&row.thread, |(thread, _)| *thread) {
+                Ok(at) => page.by_thread[at].1 += accesses,
+                Err(at) => page.by_thread.insert(at, (row.thread, accesses)),
             }
             if several_nodes
                 && let Some(home) = nodes.node(address)

@@ -132,7 +132,7 @@ pub fn fill(analysis: &Analysis<'_>, findings: &mut Findings, ids: &[usize], mos
                 .into_iter()
                 .enumerate()
                 .map(|(n, page)| Page {
-                    page: if by_offset { page.key } else { n as u64 },
+                    page: if by_offset { page.key.page } else { n as u64 },
                     node: page.node,
                     owner: page.owner().map(|t| t.max(0) as usize),
                     samples: page.samples,

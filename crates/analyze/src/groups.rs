@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use numamma_attribute::Index;
-use numamma_trace::{CodeRow, NONE, ObjectKind, ObjectRow};
-use rustc_hash::FxHashMap;
+use numamma_trace::{ANONYMOUS, BREAK, CodeRow, NONE, ObjectKind, ObjectRow};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::summary::Tables;
 
@@ -40,6 +40,11 @@ impl Group {
             kind => kind.name(),
         }
     }
+
+    /// Whether it is memory of many objects that nobody can tell apart, since allocations were not seen.
+    pub fn is_unknown_objects(&self) -> bool {
+        self.kind == ObjectKind::Mmap && self.site.is_none() && matches!(self.name.as_str(), BREAK | ANONYMOUS)
+    }
 }
 
 /// All groups, and which object is in which.
@@ -69,6 +74,7 @@ impl Groups {
         let mut groups: Vec<Group> = Vec::new();
         let mut ids: FxHashMap<Key, GroupId> = FxHashMap::default();
         let mut of_object = Vec::with_capacity(tables.objects.len());
+        let mut listed: FxHashSet<(GroupId, i32)> = FxHashSet::default();
         for row in &tables.objects {
             let kind = ObjectKind::from_name(&row.kind);
             let Some(kind) = kind.filter(|&kind| kind != ObjectKind::Region) else {
@@ -85,7 +91,7 @@ impl Groups {
             group.rows += 1;
             group.bytes = group.bytes.max(bytes);
             group.smallest = group.smallest.min(bytes);
-            if row.site != NONE && !group.sites.contains(&row.site) {
+            if row.site != NONE && listed.insert((id, row.site)) {
                 group.sites.push(row.site);
             }
             of_object.push(Some(id));

@@ -8,19 +8,26 @@ use crate::groups::Group;
 /// A page of an address space: process and page number (address / page size).
 pub type PageAddress = (i32, u64);
 
-/// A page within a group: number from the start of its instance, or process and page number in one.
-pub type PageKey = u64;
-
-/// Bits of the page number in a [`PageKey`] by address: 52 bits of page number leave 12 for the process.
-const PROCESS_SHIFT: u32 = 48;
+/// A page within a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageKey {
+    /// The process, where pages are counted by address.
+    process: i32,
+    /// Number from the start of the instance, or in the address space.
+    pub page: u64,
+}
 
 /// The key of the page that holds `addr` of `object`.
 pub fn page_key(group: &Group, object: &ObjectRow, addr: u64, page_bytes: u64) -> PageKey {
+    key(group.by_offset, object, addr, page_bytes)
+}
+
+fn key(by_offset: bool, object: &ObjectRow, addr: u64, page_bytes: u64) -> PageKey {
     let page = addr / page_bytes;
-    if group.by_offset {
-        page.saturating_sub(object.addr as u64 / page_bytes)
+    if by_offset {
+        PageKey { process: 0, page: page.saturating_sub(object.addr as u64 / page_bytes) }
     } else {
-        page | (object.process as u64) << PROCESS_SHIFT
+        PageKey { process: object.process, page }
     }
 }
 
@@ -50,5 +57,31 @@ impl PageNodes {
     /// The node of a page, if it was asked for.
     pub fn node(&self, page: PageAddress) -> Option<i32> {
         self.only.or_else(|| self.nodes.get(&page).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_by_address_belongs_to_one_process_of_any_number() {
+        let object = |process| ObjectRow {
+            object: 0,
+            process,
+            kind: "heap".into(),
+            name: String::new(),
+            site: 0,
+            thread: 0,
+            addr: 0x7fff_0000_1000,
+            bytes: 64,
+            start_time: 0,
+            end_time: i64::MAX,
+            module: String::new(),
+        };
+        let at = |process| key(false, &object(process), 0x7fff_0000_1010, 4096);
+        assert_ne!(at(1), at((1 << 16) + 1));
+        assert!(at(1) < at(1 << 16), "pages of one process stand together");
+        assert_eq!(key(true, &object(3), 0x7fff_0000_5000, 4096), key(true, &object(70_000), 0x7fff_0000_5000, 4096));
     }
 }

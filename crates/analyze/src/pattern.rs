@@ -25,6 +25,11 @@ const TELLING: u64 = 8;
 /// Share of pages that must agree for a pattern to be named.
 const AGREEMENT: f64 = 0.8;
 
+/// The pattern of what has none that could be found.
+pub fn unknown() -> Pattern {
+    Pattern { kind: "unknown".into(), ..Pattern::default() }
+}
+
 /// Finds the pattern. `pages` ascending; `bytes`: size of the object if pages are counted from its start.
 pub fn find(pages: &[Owned], page_bytes: u64, threads: usize, bytes: Option<u64>) -> Pattern {
     let pattern = |kind: &str, block: u64, period: u64, confidence: f64| Pattern {
@@ -37,7 +42,7 @@ pub fn find(pages: &[Owned], page_bytes: u64, threads: usize, bytes: Option<u64>
         return pattern("private", 0, 0, 1.0);
     }
     if pages.len() < FEWEST_PAGES {
-        return pattern("unknown", 0, 0, 0.0);
+        return unknown();
     }
     let first = pages[0].owner;
     let one_owner = pages.iter().filter(|p| p.owner == first && p.exclusive >= EXCLUSIVE).count();

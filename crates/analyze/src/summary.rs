@@ -231,7 +231,7 @@ fn object(
     let owned: Vec<Owned> = pages
         .iter()
         .filter_map(|page| {
-            Some(Owned { page: page.key, owner: page.owner()?, exclusive: page.exclusive(), samples: page.seen })
+            Some(Owned { page: page.key.page, owner: page.owner()?, exclusive: page.exclusive(), samples: page.seen })
         })
         .collect();
     Object {
@@ -251,7 +251,10 @@ fn object(
             writes: count.remote_writes,
             share: ratio(count.remote_reads + count.remote_writes, count.located),
         },
-        pattern: pattern::find(&owned, tables.page_bytes, threads.len(), group.by_offset.then_some(group.bytes)),
+        pattern: match group.is_unknown_objects() {
+            true => pattern::unknown(),
+            false => pattern::find(&owned, tables.page_bytes, threads.len(), group.by_offset.then_some(group.bytes)),
+        },
         threads,
         first_touch: detail::first_touch_lines(tables, pages),
         nodes: on_nodes,
@@ -289,6 +292,7 @@ fn run(dataset: &Dataset, tables: &Tables) -> Run {
         host: meta.host.clone(),
         started_unix_s: meta.started_unix as f64 / 1e9,
         page_bytes: meta.page_bytes,
+        heap_tracked: meta.heap_tracked.unwrap_or(true),
     }
 }
 
@@ -299,6 +303,7 @@ fn sampler(dataset: &Dataset) -> Sampler {
         rate_hz: sampler.rate_hz,
         period: sampler.period,
         overhead_estimate: sampler.overhead,
+        only: sampler.only.clone(),
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Run {
     pub started_unix_s: f64,
     /// Bytes of a page of the machine.
     pub page_bytes: u64,
+    /// Whether allocations were recorded; else memory of the heap is one object, or a few.
+    pub heap_tracked: bool,
 }
 
 /// How the run was sampled.
@@ -71,6 +73,8 @@ pub struct Sampler {
     pub period: u64,
     /// Share of the run time that the sampling itself cost, estimated from the tick cost that was measured at start.
     pub overhead_estimate: f64,
+    /// `read` or `write` if only samples of such accesses were kept.
+    pub only: Option<String>,
 }
 
 /// What became of the samples.

@@ -23,17 +23,20 @@ use crate::perf::events::Events;
 use crate::session::Session;
 use crate::timebase::Timebase;
 
-/// Something that happened.
+/// An event of the library, and whose.
 #[derive(Debug)]
-enum What {
-    Kernel(Record),
-    Library { pid: i32, tid: i32, event: Event },
+struct Told {
+    time: i64,
+    pid: i32,
+    tid: i32,
+    event: Event,
 }
 
-/// Events that wait for their turn.
+/// Events that wait for their turn. Those of the library may be millions, so they do not share a type with the kernel's, which
+/// carry registers.
 #[derive(Debug, Default)]
 pub struct Collector {
-    pending: Vec<(i64, What)>,
+    told: Vec<Told>,
     records: Vec<Record>,
     last_scan: i64,
 }
@@ -42,13 +45,13 @@ impl Collector {
     /// Reads the kernel's rings, takes what the library's reader has, and applies to `session` what is now in order.
     pub fn scan(&mut self, events: &mut Events, library: Option<&LibraryReader<'_>>, session: &mut Session) {
         let began = now();
-        let library_scan = library.map_or(i64::MAX, |reader| reader.take(&mut self.pending));
+        let library_scan = library.map_or(i64::MAX, |reader| reader.take(&mut self.told));
+        let known = self.records.len();
         events.drain(&mut self.records);
-        for record in self.records.drain(..) {
-            if let Record::Sample { pid, ip, .. } = record {
+        for record in &self.records[known..] {
+            if let Record::Sample { pid, ip, .. } = *record {
                 session.save_code(pid, ip);
             }
-            self.pending.push((record.time(), What::Kernel(record)));
         }
         let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan);
         self.apply_until(limit, session);
@@ -61,14 +64,18 @@ impl Collector {
 
     fn apply_until(&mut self, limit: i64, session: &mut Session) {
         // Stable: events of one ring with equal stamps stay in their order. Nearly sorted runs are merged fast.
-        self.pending.sort_by_key(|(time, _)| *time);
-        let ready = self.pending.partition_point(|(time, _)| *time < limit);
-        for (time, what) in self.pending.drain(..ready) {
-            match what {
-                What::Kernel(record) => session.record(record),
-                What::Library { pid, tid, event } => session.event(time, pid, tid, event),
+        self.told.sort_by_key(|told| told.time);
+        self.records.sort_by_key(Record::time);
+        let told = self.told.partition_point(|told| told.time < limit);
+        let records = self.records.partition_point(|record| record.time() < limit);
+        let mut records = self.records.drain(..records).peekable();
+        for Told { time, pid, tid, event } in self.told.drain(..told) {
+            while let Some(record) = records.next_if(|record| record.time() < time) {
+                session.record(record);
             }
+            session.event(time, pid, tid, event);
         }
+        records.for_each(|record| session.record(record));
     }
 }
 
@@ -83,15 +90,22 @@ const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);
 pub struct LibraryReader<'a> {
     segment: &'a Segment,
     state: Mutex<Read>,
-    /// Held while the rings are read.
-    timebase: Mutex<Timebase>,
+    stamps: Mutex<Stamps>,
     done: AtomicBool,
+}
+
+/// What is known of the library's stamps; held while the rings are read.
+#[derive(Debug)]
+struct Stamps {
+    timebase: Timebase,
+    /// The latest of each ring's thread.
+    latest: Vec<u64>,
 }
 
 /// What has been read.
 #[derive(Debug, Default)]
 struct Read {
-    events: Vec<(i64, What)>,
+    events: Vec<Told>,
     /// When the last whole scan began: everything stamped earlier has been read.
     scanned: i64,
     malformed: u64,
@@ -101,8 +115,9 @@ struct Read {
 impl<'a> LibraryReader<'a> {
     /// A reader of `segment`.
     pub fn new(segment: &'a Segment) -> Self {
-        let timebase = Mutex::new(Timebase::new(segment.options().clock));
-        Self { segment, state: Mutex::default(), timebase, done: AtomicBool::new(false) }
+        let latest = vec![0; segment.options().ring_count as usize];
+        let stamps = Mutex::new(Stamps { timebase: Timebase::new(segment.options().clock), latest });
+        Self { segment, state: Mutex::default(), stamps, done: AtomicBool::new(false) }
     }
 
     /// Reads until [`Self::stop`]; `notify` is called when something is waiting that should not wait long.
@@ -130,7 +145,7 @@ impl<'a> LibraryReader<'a> {
     /// Reads every ring once. Returns how many events wait.
     pub fn scan(&self, tidy: bool) -> usize {
         let began = now();
-        let mut timebase = locked(&self.timebase);
+        let mut stamps = locked(&self.stamps);
         let mut events = Vec::new();
         let (mut malformed, mut lost) = (0, 0);
         let whole = self.state().events.len() < MOST_WAITING;
@@ -139,31 +154,33 @@ impl<'a> LibraryReader<'a> {
             let tidy = tidy || self.segment.active_rings().count() > self.segment.options().ring_count as usize / 4;
             for ring in self.segment.active_rings() {
                 let ended = tidy && ring.has_ended();
-                let mut last = 0;
+                let latest = &mut stamps.latest[ring.index() as usize];
                 let mut add = |stamp, event| {
                     // Published events make their owner visible; before them it may be in the making.
                     let owner = ring.owner();
-                    events.push((stamp as i64, What::Library { pid: owner.pid, tid: owner.tid, event }));
+                    events.push(Told { time: stamp as i64, pid: owner.pid, tid: owner.tid, event });
                 };
                 let drained = ring.drain(|event| {
                     if let Ok(stamped) = event {
                         // Two readings of the counter that follow each other closely may come in either order.
-                        last = stamped.time.max(last);
-                        add(last, stamped.event);
+                        *latest = stamped.time.max(*latest);
+                        add(*latest, stamped.event);
                     }
                 });
                 malformed += drained.malformed;
                 if ended {
-                    ring.outstanding(|event| add(timebase.present().max(last), event));
+                    // When the thread still was: the process may be gone since.
+                    ring.outstanding(|event| add(*latest, event));
+                    *latest = 0;
                     if let Some(losses) = ring.release() {
                         lost += losses.full;
                     }
                 }
             }
         }
-        timebase.advance();
-        for (stamp, _) in &mut events {
-            *stamp = timebase.time(*stamp as u64);
+        stamps.timebase.advance();
+        for told in &mut events {
+            told.time = stamps.timebase.time(told.time as u64);
         }
         let mut state = self.state();
         state.events.append(&mut events);
@@ -175,10 +192,10 @@ impl<'a> LibraryReader<'a> {
         state.events.len()
     }
 
-    /// Moves what was read to `pending`; returns the time up to which that is everything.
-    fn take(&self, pending: &mut Vec<(i64, What)>) -> i64 {
+    /// Moves what was read to `told`; returns the time up to which that is everything.
+    fn take(&self, told: &mut Vec<Told>) -> i64 {
         let mut state = self.state();
-        pending.append(&mut state.events);
+        told.append(&mut state.events);
         state.scanned
     }
 

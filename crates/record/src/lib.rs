@@ -26,6 +26,7 @@ mod sites;
 mod space;
 mod tasks;
 mod timebase;
+mod tracked;
 
 pub use clock::tick::{measure_cost, rate_for};
 pub use error::RecordError;

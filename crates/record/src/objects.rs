@@ -4,7 +4,7 @@
 //! row, so that the dataset grows with what was sampled and not with what was allocated.
 
 use numamma_symbols::VariableKind;
-use numamma_trace::{NONE, ObjectKind, ObjectRow};
+use numamma_trace::{ANONYMOUS, BREAK, NONE, ObjectKind, ObjectRow};
 
 use crate::session::Session;
 use crate::sites::SiteKind;
@@ -31,11 +31,6 @@ const THREAD_DESCRIPTOR: u64 = 2304;
 
 /// Longest time that loading one library takes, nanoseconds: where nobody tells when one is closed.
 const LOADING: i64 = 1_000_000_000;
-
-/// The break of a process without the library.
-const BREAK: &str = "[heap]";
-/// Anonymous mappings of a process without the library.
-const ANONYMOUS: &str = "[anonymous memory]";
 
 impl Session {
     /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about.
@@ -155,25 +150,15 @@ impl Session {
             MappingKind::Anonymous => (start, mapping.end),
             _ => return,
         };
-        let row = &mut self.tasks.threads[thread].row;
-        row.stack_low = low as i64;
-        if row.stack_high == 0 {
-            row.stack_high = high as i64;
-        }
+        let high = if row.stack_high == 0 { high } else { row.stack_high as u64 };
+        self.tasks.set_stack(thread, low, high);
     }
 
     fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> bool {
-        let holds = |t: &crate::tasks::Thread| {
-            let row = &t.row;
-            row.process as ProcessId == process
-                && row.end_time == i64::MAX
-                && row.stack_low != 0
-                && (row.stack_low as u64..row.stack_high as u64).contains(&addr)
-        };
-        let own = holds(&self.tasks.threads[thread]).then_some(thread);
-        // Another thread's stack: a pointer to a local that was passed on. Rare, and threads are few.
-        let first = self.tasks.processes[process].main;
-        let owner = own.or_else(|| self.tasks.threads[first..].iter().rposition(&holds).map(|n| n + first));
+        // Its own most often; else a pointer to a local that was passed on.
+        let row = &self.tasks.threads[thread].row;
+        let own = row.stack_low != 0 && (row.stack_low as u64..row.stack_high as u64).contains(&addr);
+        let owner = if own { Some(thread) } else { self.tasks.stack_at(process, addr) };
         let Some(owner) = owner else { return false };
         let page = addr & !(self.page_bytes - 1);
         let thread = &mut self.tasks.threads[owner];
@@ -228,22 +213,17 @@ impl Session {
         row.bytes = row.bytes.max(bytes);
     }
 
-    /// A live object went: if it was touched, it gets its row.
-    pub(crate) fn released(&mut self, process: ProcessId, kind: SiteKind, addr: u64, object: Live, time: i64) {
-        if self.touched.of(process).remove(&(kind, addr)) {
-            let row = live_row(process, kind, addr, object, time);
-            self.sink.object(row);
-        }
-    }
-
-    /// The release of a touched object is taken back: its row goes.
-    pub(crate) fn unrelease(&mut self, process: ProcessId, addr: u64, object: Live) {
-        let is_it = |row: &ObjectRow| {
-            row.process as ProcessId == process && row.addr == addr as i64 && row.start_time == object.start
-        };
-        if let Some(at) = self.sink.objects.iter().rposition(is_it) {
-            self.sink.objects.remove(at);
-        }
+    /// A live object went: if it was touched, it gets its row, whose number is returned.
+    pub(crate) fn released(
+        &mut self,
+        process: ProcessId,
+        kind: SiteKind,
+        addr: u64,
+        object: Live,
+        time: i64,
+    ) -> Option<i32> {
+        let touched = self.touched.of(process).remove(&(kind, addr));
+        touched.then(|| self.sink.object(live_row(process, kind, addr, object, time)))
     }
 
     /// Rows of everything that was touched and is still there, as if the process ended at `time`.

@@ -362,7 +362,8 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
     };
     let period = tick::period_of(rate);
     let rate_hz = 1e9 / period as f64;
-    Ok(SamplerMeta { kind: "clock".into(), period, rate_hz, tick_cost: cost, overhead: cost * rate_hz / 1e9 })
+    let only = options.only.map(|access| if access == Access::Read { "read" } else { "write" }.to_owned());
+    Ok(SamplerMeta { kind: "clock".into(), period, rate_hz, tick_cost: cost, overhead: cost * rate_hz / 1e9, only })
 }
 
 fn refusal(error: io::Error, probe: &Probe) -> RecordError {
@@ -410,6 +411,7 @@ fn describe(options: &Options, machine: &Machine, probe: &Probe, sampler: Sample
         end: now(),
         started_unix: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as i64),
         exit: None,
+        heap_tracked: Some(options.heap),
         sampler,
         losses: Default::default(),
     }

@@ -1,7 +1,6 @@
 //! The recording as it grows: events in the order of their time, applied to what is known of the program.
 
 use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
-use numamma_wire::{Event, is_younger};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::code::CodeCache;
@@ -10,22 +9,14 @@ use crate::clock::rules::{self, Found};
 use crate::modules::{ModuleStore, VDSO};
 use crate::perf::decode::{Record, Registers};
 use crate::sink::Sink;
-use crate::sites::{Place, SiteKind, Stacks};
+use crate::sites::{SiteKind, Stacks};
+use crate::space::Space;
 use crate::space::mappings::{Mapping, MappingKind, PathId};
-use crate::space::{Live, Space};
 use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
+use crate::tracked::Tentative;
 
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
-
-/// A release that may be taken back.
-#[derive(Clone, Copy, Debug)]
-struct Tentative {
-    kind: SiteKind,
-    addr: u64,
-    object: Live,
-    touched: bool,
-}
 
 /// A thread's row without what its old address space meant.
 fn cleared(row: &ThreadRow) -> ThreadRow {
@@ -49,7 +40,7 @@ pub struct Session {
     /// Live heap and mmap objects that were touched: only those get a row when they go.
     pub(crate) touched: PerProcess<FxHashSet<(SiteKind, u64)>>,
     /// Releases that may yet be taken back: those of each thread's last event.
-    tentative: FxHashMap<ThreadId, Vec<Tentative>>,
+    pub(crate) tentative: FxHashMap<ThreadId, Vec<Tentative>>,
     /// Code addresses that occur, with the file that held them at the time.
     pub code_places: FxHashMap<(ProcessId, u64), Option<(PathId, u64)>>,
     /// Sampled pages whose node is to be asked for.
@@ -137,9 +128,7 @@ impl Session {
             Record::Exit { time, pid, tid } => {
                 self.tasks.end_thread(tid, time);
                 let process = self.tasks.process(pid, time);
-                let alive =
-                    |t: &crate::tasks::Thread| t.row.process as ProcessId == process && t.row.end_time == i64::MAX;
-                if !self.tasks.threads[self.tasks.processes[process].main..].iter().any(alive) {
+                if self.tasks.processes[process].alive == 0 {
                     self.end_process(pid, time);
                 }
             }
@@ -161,7 +150,9 @@ impl Session {
             let of = &mut self.tasks.processes[process];
             of.space = Space::default();
             (of.row.command, of.row.tracked) = (name.clone(), 0);
-            let main = &mut self.tasks.threads[of.main];
+            let main = of.main;
+            self.tasks.set_stack(main, 0, 0);
+            let main = &mut self.tasks.threads[main];
             *main = Thread { row: ThreadRow { name, ..cleared(&main.row) }, pointer: None, stack_touched: u64::MAX };
             return;
         }
@@ -196,8 +187,8 @@ impl Session {
         let Some(from) = self.tasks.known_thread(creator) else { return };
         let (row, pointer) = (self.tasks.threads[from].row.clone(), self.tasks.threads[from].pointer);
         let main = self.tasks.processes[child].main;
+        self.tasks.set_stack(main, row.stack_low as u64, row.stack_high as u64);
         let thread = &mut self.tasks.threads[main];
-        (thread.row.stack_low, thread.row.stack_high) = (row.stack_low, row.stack_high);
         (thread.row.tls_low, thread.row.tls_high) = (row.tls_low, row.tls_high);
         thread.pointer = pointer;
     }
@@ -310,182 +301,5 @@ impl Session {
         let (path, offset) = (image.path, image.offset);
         let bias = self.modules.get(path)?.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown)?;
         Some((path, ip.wrapping_sub(bias)))
-    }
-
-    /// Applies an event of the library in thread `tid` of process `pid`.
-    pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
-        let thread = self.tasks.thread(pid, tid, time);
-        let process = self.tasks.process_of(thread);
-        // What the thread's last event released is released for good, unless this one takes it back.
-        let tentative = self.tentative.remove(&thread).unwrap_or_default();
-        match event {
-            Event::Process { own_allocator, .. } => {
-                self.tasks.processes[process].row.tracked = 1;
-                if own_allocator {
-                    self.losses.add(LossKind::OwnAllocator, 1);
-                }
-            }
-            Event::ThreadStart { stack_low, stack_high, tls_low, thread_pointer, .. } => {
-                let row = &mut self.tasks.threads[thread].row;
-                if stack_high != 0 {
-                    (row.stack_low, row.stack_high) = (stack_low as i64, stack_high as i64);
-                }
-                row.tls_low = tls_low as i64;
-                row.tls_high = thread_pointer as i64;
-                self.tasks.threads[thread].pointer = Some(thread_pointer);
-            }
-            Event::Dlclose => self.tasks.processes[process].closed = time,
-            Event::ThreadEnd { .. } => {}
-            Event::Stack { hash, frames, cut } => {
-                if !self.stacks.knows(hash) {
-                    let places = frames
-                        .into_iter()
-                        // A return address may be the first of the next function: look one byte before it.
-                        .map(|ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
-                        .collect();
-                    self.stacks.define(hash, places, cut);
-                }
-            }
-            Event::Alloc { address, size, stack, version, replaces, .. } => {
-                let stack = self.stacks.number(process, SiteKind::Heap, stack);
-                self.stacks.allocated(stack, size);
-                let older = self.tasks.processes[process].space.heap.at(address).copied();
-                match older {
-                    // It has come and gone on other threads meanwhile.
-                    Some(now) if is_younger(now.version, version) => self.stacks.released(stack, size, true),
-                    older => {
-                        if let Some(older) = older.filter(|_| replaces) {
-                            self.release(process, address, older, time);
-                        }
-                        let object = Live { bytes: size, start: time, stack, thread: thread as i32, version };
-                        self.insert(process, SiteKind::Heap, address, object);
-                    }
-                }
-            }
-            Event::Free { address, tentative: may_fail, version, .. } => {
-                let live = self.tasks.processes[process].space.heap.at(address).copied();
-                match live.filter(|live| !is_younger(live.version, version)) {
-                    Some(object) => {
-                        let touched = self.touched.of(process).contains(&(SiteKind::Heap, address));
-                        if may_fail {
-                            let kind = SiteKind::Heap;
-                            self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, touched }]);
-                        }
-                        self.release(process, address, object, time);
-                    }
-                    // A late release: what now lies there has ended it.
-                    None => self.evicted = self.evicted.saturating_sub(1),
-                }
-            }
-            Event::Repeat { stack, size, count } => {
-                let stack = self.stacks.number(process, SiteKind::Heap, stack);
-                self.stacks.repeated(stack, size, count);
-            }
-            Event::Unfree { .. } => self.take_back(process, tentative),
-            Event::Map { address, length, file_backed: _, stack, .. } => {
-                self.unmap(process, address, length, time);
-                self.map(process, thread, address, length, stack, time);
-            }
-            Event::Unmap { address, length, tentative: may_fail } => {
-                let removed = self.unmap(process, address, length, time);
-                if may_fail && !removed.is_empty() {
-                    self.tentative.insert(thread, removed);
-                }
-            }
-            Event::Ununmap { .. } => {
-                // Pieces that reached beyond the range are part of what is put back.
-                for Tentative { addr, object, .. } in &tentative {
-                    self.maps_mut(process).remove_range(*addr, addr.saturating_add(object.bytes));
-                }
-                self.take_back(process, tentative);
-            }
-            Event::Break { old, new, stack } => {
-                if new > old {
-                    self.map(process, thread, old, new - old, stack, time);
-                } else {
-                    self.unmap(process, new, old - new, time);
-                }
-            }
-        }
-    }
-
-    fn heap_mut(&mut self, process: ProcessId) -> &mut crate::space::LiveObjects {
-        std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.heap)
-    }
-
-    fn maps_mut(&mut self, process: ProcessId) -> &mut crate::space::LiveObjects {
-        std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.maps)
-    }
-
-    /// The program mapped memory.
-    fn map(&mut self, process: ProcessId, thread: ThreadId, address: u64, bytes: u64, hash: u64, time: i64) {
-        let stack = self.stacks.number(process, SiteKind::Mmap, hash);
-        self.stacks.allocated(stack, bytes);
-        let object = Live { bytes, start: time, stack, thread: thread as i32, version: 0 };
-        self.insert(process, SiteKind::Mmap, address, object);
-    }
-
-    /// Adds an object; what it overlaps has ended.
-    fn insert(&mut self, process: ProcessId, kind: SiteKind, address: u64, object: Live) {
-        let inherited = self.tasks.processes[process].row.start_time;
-        let table = match kind {
-            SiteKind::Heap => self.heap_mut(process),
-            SiteKind::Mmap => self.maps_mut(process),
-        };
-        for (at, old) in table.insert(address, object) {
-            // Of what a forked process inherited, some had been released just before.
-            self.evicted += u64::from(old.start >= inherited);
-            self.stacks.released(old.stack, old.bytes, true);
-            self.released(process, kind, at, old, object.start);
-        }
-    }
-
-    /// A heap block is gone.
-    fn release(&mut self, process: ProcessId, address: u64, object: Live, time: i64) {
-        self.heap_mut(process).remove(address);
-        self.stacks.released(object.stack, object.bytes, true);
-        self.released(process, SiteKind::Heap, address, object, time);
-    }
-
-    /// Releases what the program unmapped; returns it as it was.
-    fn unmap(&mut self, process: ProcessId, address: u64, length: u64, time: i64) -> Vec<Tentative> {
-        // The kernel unmaps whole pages.
-        let end = address.saturating_add(length).next_multiple_of(self.page_bytes);
-        let kind = SiteKind::Mmap;
-        let mut removed = Vec::new();
-        for (addr, object) in self.maps_mut(process).remove_range(address, end) {
-            let touched = self.touched.of(process).contains(&(kind, addr));
-            removed.push(Tentative { kind, addr, object, touched });
-            self.released(process, kind, addr, object, time);
-            let pieces: Vec<(u64, u64)> = [addr, end]
-                .into_iter()
-                .filter_map(|at| {
-                    let (start, piece) = self.tasks.processes[process].space.maps.find(at)?;
-                    (start == at).then_some((start, piece.bytes))
-                })
-                .collect();
-            let left: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
-            // What is left of it is the same object still.
-            self.stacks.released(object.stack, object.bytes - left.min(object.bytes), pieces.is_empty());
-            if touched {
-                self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
-            }
-        }
-        removed
-    }
-
-    /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
-    fn take_back(&mut self, process: ProcessId, released: Vec<Tentative>) {
-        for Tentative { kind, addr, object, touched } in released {
-            self.stacks.revived(object.stack, object.bytes);
-            match kind {
-                SiteKind::Heap => self.heap_mut(process).insert(addr, object),
-                SiteKind::Mmap => self.maps_mut(process).insert(addr, object),
-            };
-            if touched {
-                self.touched.of(process).insert((kind, addr));
-                self.unrelease(process, addr, object);
-            }
-        }
     }
 }

@@ -50,10 +50,20 @@ impl Sink {
     }
 
     /// Adds an object and numbers it.
-    pub fn object(&mut self, mut row: ObjectRow) {
+    pub fn object(&mut self, mut row: ObjectRow) -> i32 {
         row.object = self.next_object;
         self.next_object += 1;
+        let number = row.object;
         self.objects.push(row);
+        number
+    }
+
+    /// Takes back an object that was added and is not written yet.
+    pub fn take_back(&mut self, number: i32) {
+        // Numbers ascend.
+        if let Ok(at) = self.objects.binary_search_by_key(&number, |row| row.object) {
+            self.objects.remove(at);
+        }
     }
 
     /// Numbers objects that are not final yet. The numbers are not used again.

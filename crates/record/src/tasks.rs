@@ -1,5 +1,7 @@
 //! Threads and processes of the recording, numbered in the order in which they appear.
 
+use std::collections::BTreeMap;
+
 use numamma_trace::{ProcessRow, ThreadRow};
 use rustc_hash::FxHashMap;
 
@@ -48,6 +50,10 @@ pub struct Process {
     pub closed: i64,
     /// First thread.
     pub main: ThreadId,
+    /// Threads that have not ended.
+    pub alive: usize,
+    /// Stacks of its threads, by their ends.
+    stacks: BTreeMap<u64, ThreadId>,
 }
 
 /// All of them.
@@ -109,6 +115,8 @@ impl Tasks {
             space,
             closed: 0,
             main: self.threads.len(),
+            alive: 0,
+            stacks: BTreeMap::new(),
         });
         self.process_of.insert(pid, process);
         self.start_thread(pid, pid, time);
@@ -146,14 +154,50 @@ impl Tasks {
             pointer: None,
             stack_touched: u64::MAX,
         });
-        self.thread_of.insert(tid, thread);
+        self.processes[process].alive += 1;
+        if let Some(old) = self.thread_of.insert(tid, thread) {
+            // The kernel has given its id away, so it has ended unseen.
+            self.end(old, time);
+        }
         thread
+    }
+
+    fn end(&mut self, thread: ThreadId, time: i64) {
+        let row = &mut self.threads[thread].row;
+        if row.end_time != i64::MAX {
+            return;
+        }
+        row.end_time = time;
+        let of = &mut self.processes[row.process as ProcessId];
+        of.alive -= 1;
+        if of.stacks.get(&(row.stack_high as u64)) == Some(&thread) {
+            of.stacks.remove(&(row.stack_high as u64));
+        }
+    }
+
+    /// Notes where a thread's stack lies. Of two threads with one stack the later one has it.
+    pub fn set_stack(&mut self, thread: ThreadId, low: u64, high: u64) {
+        let row = &mut self.threads[thread].row;
+        let of = &mut self.processes[row.process as ProcessId];
+        if of.stacks.get(&(row.stack_high as u64)) == Some(&thread) {
+            of.stacks.remove(&(row.stack_high as u64));
+        }
+        (row.stack_low, row.stack_high) = (low as i64, high as i64);
+        if low != 0 && row.end_time == i64::MAX {
+            of.stacks.insert(high, thread);
+        }
+    }
+
+    /// The thread of a process whose stack holds `addr`.
+    pub fn stack_at(&self, process: ProcessId, addr: u64) -> Option<ThreadId> {
+        let (_, &thread) = self.processes[process].stacks.range(addr.checked_add(1)?..).next()?;
+        (self.threads[thread].row.stack_low as u64 <= addr).then_some(thread)
     }
 
     /// A thread ended. Returns it.
     pub fn end_thread(&mut self, tid: i32, time: i64) -> Option<ThreadId> {
         let thread = self.thread_of.remove(&tid)?;
-        self.threads[thread].row.end_time = time;
+        self.end(thread, time);
         Some(thread)
     }
 
@@ -162,10 +206,12 @@ impl Tasks {
         let process = self.process_of.remove(&pid)?;
         self.processes[process].row.end_time = time;
         // Its threads came after its first.
-        for thread in &mut self.threads[self.processes[process].main..] {
-            if thread.row.process as ProcessId == process && thread.row.end_time == i64::MAX {
-                thread.row.end_time = time;
+        let mut thread = self.processes[process].main;
+        while self.processes[process].alive > 0 && thread < self.threads.len() {
+            if self.process_of(thread) == process {
+                self.end(thread, time);
             }
+            thread += 1;
         }
         Some(process)
     }
@@ -173,5 +219,50 @@ impl Tasks {
     /// Whether a process is the present one of its kernel id.
     pub fn is_present(&self, process: ProcessId) -> bool {
         self.process_of.get(&self.processes[process].row.pid) == Some(&process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process with a first thread and one for each of `tids`.
+    fn process(tids: std::ops::Range<i32>) -> (Tasks, ProcessId) {
+        let mut tasks = Tasks::default();
+        let process = tasks.start_process(1, 0, Space::default(), String::new(), 0);
+        tids.for_each(|tid| {
+            tasks.start_thread(1, tid, 0);
+        });
+        (tasks, process)
+    }
+
+    #[test]
+    fn a_stack_belongs_to_the_thread_that_has_it_now() {
+        let (mut tasks, process) = process(2..4);
+        tasks.set_stack(1, 0x1000, 0x3000);
+        tasks.set_stack(2, 0x4000, 0x6000);
+        assert_eq!(tasks.stack_at(process, 0x2fff), Some(1));
+        assert_eq!(tasks.stack_at(process, 0x3000), None);
+        assert_eq!(tasks.stack_at(process, 0x4000), Some(2));
+        // The C library gives the stack of a thread that has ended to the next one.
+        tasks.end_thread(2, 1);
+        assert_eq!(tasks.stack_at(process, 0x2000), None);
+        let next = tasks.start_thread(1, 4, 2);
+        tasks.set_stack(next, 0x1000, 0x3000);
+        assert_eq!(tasks.stack_at(process, 0x2000), Some(next));
+    }
+
+    #[test]
+    fn a_process_knows_how_many_of_its_threads_live() {
+        let (mut tasks, process) = process(2..5);
+        assert_eq!(tasks.processes[process].alive, 4);
+        tasks.end_thread(3, 1);
+        // Thread 4 ended unseen: its id is another's now.
+        tasks.start_thread(1, 4, 2);
+        assert_eq!(tasks.processes[process].alive, 3);
+        assert_eq!(tasks.threads[3].row.end_time, 2);
+        tasks.end_process(1, 5);
+        assert_eq!(tasks.processes[process].alive, 0);
+        assert!(tasks.threads.iter().all(|thread| thread.row.end_time <= 5));
     }
 }

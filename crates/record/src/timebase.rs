@@ -39,14 +39,6 @@ impl Timebase {
         (self.from, self.to) = (self.to, Moment::read());
     }
 
-    /// A stamp for what happens now.
-    pub fn present(&self) -> u64 {
-        match self.clock {
-            Clock::Monotonic => now() as u64,
-            Clock::Tsc => counter(),
-        }
-    }
-
     /// Nanoseconds of `CLOCK_MONOTONIC` for a stamp.
     pub fn time(&self, stamp: u64) -> i64 {
         match self.clock {

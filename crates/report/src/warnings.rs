@@ -48,6 +48,15 @@ pub enum Warning {
         commands: Vec<String>,
         /// Share of all samples that they have.
         samples: f64,
+        /// Whether that is for a sanitizer.
+        sanitizer: bool,
+    },
+    /// Allocations were not to be seen.
+    HeapOff {
+        /// What stands for the objects that nobody can tell apart.
+        objects: Vec<String>,
+        /// Share of the cost of the run that they have together.
+        cost: f64,
     },
     /// A good part of the data accesses belongs to no object.
     LittleAttributed {
@@ -120,12 +129,20 @@ fn is_first_touched_by_one(object: &Object) -> bool {
 }
 
 fn untracked(findings: &Findings) -> Option<Warning> {
+    if !findings.run.heap_tracked {
+        let whole = |object: &&Object| object.kind == "mmap" && object.site.is_none() && object.name.starts_with('[');
+        let objects: Vec<&Object> = findings.objects.iter().filter(whole).collect();
+        let cost = objects.iter().map(|object| finite(object.cost.share)).sum();
+        let objects = objects.iter().map(|object| object.name.clone()).collect();
+        return (cost >= 0.05).then_some(Warning::HeapOff { objects, cost });
+    }
+    let sanitizer = findings.losses.iter().any(|loss| loss.kind == "sanitizer");
     let missing: Vec<_> = findings.processes.iter().filter(|process| !process.tracked && process.samples > 0).collect();
     let samples: u64 = missing.iter().map(|process| process.samples).sum();
     let share = samples as f64 / findings.samples.recorded.max(1) as f64;
     let mut commands: Vec<String> = missing.iter().map(|process| process.command.clone()).collect();
     commands.dedup();
-    (share >= 0.001).then_some(Warning::Untracked { commands, samples: share })
+    (share >= 0.001).then_some(Warning::Untracked { commands, samples: share, sanitizer })
 }
 
 fn attribution(findings: &Findings) -> Option<Warning> {
@@ -152,7 +169,7 @@ impl fmt::Display for Warning {
                 f.write_str(&longer(*rate_hz))
             }
             Self::FewSamples { samples, rate_hz, error } => {
-                write!(f, "only {} data samples", units::grouped(*samples))?;
+                write!(f, "only {}", units::plural(*samples, "data sample"))?;
                 if let Some(error) = error {
                     write!(f, ", so the first share is good to {:.1} points", error * 100.0)?;
                 }
@@ -178,14 +195,28 @@ impl fmt::Display for Warning {
                     "interleave, or initialise in the threads that use it"
                 })
             }
-            Self::Untracked { commands, samples } => {
+            Self::Untracked { commands, samples, sanitizer } => {
                 write!(
                     f,
                     "heap objects of {} are unknown ({} of the samples): ",
                     list(commands),
                     units::percent(*samples)
                 )?;
-                f.write_str("the recording library was not loaded there (static or set-user-id program?)")
+                f.write_str(if *sanitizer {
+                    "a sanitizer must load its own allocator first"
+                } else {
+                    "the recording library was not loaded there (static or set-user-id program?)"
+                })
+            }
+            Self::HeapOff { objects, cost } => {
+                let stand = if objects.len() == 1 { "stands" } else { "stand" };
+                write!(
+                    f,
+                    "{} {stand} for all objects of the heap ({} of the cost): ",
+                    list(objects),
+                    units::percent(*cost)
+                )?;
+                f.write_str("record without --no-heap to tell them apart")
             }
             Self::LittleAttributed { share, reason } => {
                 write!(f, "only {} of the data accesses belong to a known object; ", units::percent(*share))?;

@@ -197,6 +197,20 @@ fn losses_are_always_named() {
 }
 
 #[test]
+fn what_was_left_out_of_the_recording_is_said() {
+    let mut findings = common::findings();
+    findings.sampler.only = Some("write".into());
+    findings.run.heap_tracked = false;
+    findings.run.command = vec!["sh".into(), "-c".into(), "one\ntwo".into()];
+    let report = text(&findings, &by(By::Object, 100));
+    assert!(report.contains("1 000 Hz per thread · writes only · no allocations · overhead"), "{report}");
+    assert!(report.starts_with("NumaMMA  sh -c $'one\\ntwo'\n"), "{report}");
+    findings.samples.recorded = 1;
+    findings.samples.without_access = 0;
+    assert!(text(&findings, &by(By::Object, 100)).contains("only 1 data sample,"));
+}
+
+#[test]
 fn hints_follow_from_the_findings() {
     let mut findings = common::findings();
     let say = |findings: &Findings| warnings(findings).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
@@ -227,4 +241,13 @@ fn hints_follow_from_the_findings() {
     let helper = Process { pid: 9, parent: 1, command: "/bin/busybox".into(), tracked: false, samples: 30 };
     findings.processes.push(helper);
     assert!(say(&findings).contains("heap objects of /bin/busybox are unknown (10.0 % of the samples)"));
+    assert!(say(&findings).contains("the recording library was not loaded there"));
+
+    findings.run.heap_tracked = false;
+    assert!(!say(&findings).contains("library"), "it was not to be loaded");
+    findings.objects.push(common::object(9, "[heap]", "mmap", 1 << 20, 0.25, &[1.0]));
+    findings.objects.last_mut().unwrap().site = None;
+    let off = say(&findings);
+    assert!(off.contains("[heap] stands for all objects of the heap (25.0 % of the cost)"), "{off}");
+    assert!(off.contains("record without --no-heap"), "{off}");
 }

@@ -12,8 +12,11 @@ pub trait Cell: Sized + Clone {
     /// All values of a column as an array.
     fn array(values: Vec<Self>) -> ArrayRef;
     /// A typed view of `array`, or `None` if it has another type or holds nulls.
-    fn column(array: &dyn Array) -> Option<Box<dyn Fn(usize) -> Self + '_>>;
+    fn column(array: &dyn Array) -> Option<Values<'_, Self>>;
 }
+
+/// The value in each row.
+pub type Values<'a, T> = Box<dyn Fn(usize) -> T + 'a>;
 
 macro_rules! number {
     ($rust:ty, $variant:ident, $array:ident, $primitive:ident) => {
@@ -24,7 +27,7 @@ macro_rules! number {
             fn array(values: Vec<Self>) -> ArrayRef {
                 Arc::new($array::from(values))
             }
-            fn column(array: &dyn Array) -> Option<Box<dyn Fn(usize) -> Self + '_>> {
+            fn column(array: &dyn Array) -> Option<Values<'_, Self>> {
                 let values = array.as_primitive_opt::<$primitive>().filter(|a| a.null_count() == 0)?.values();
                 Some(Box::new(move |row| values[row]))
             }
@@ -44,7 +47,7 @@ impl Cell for String {
     fn array(values: Vec<Self>) -> ArrayRef {
         Arc::new(StringArray::from(values))
     }
-    fn column(array: &dyn Array) -> Option<Box<dyn Fn(usize) -> Self + '_>> {
+    fn column(array: &dyn Array) -> Option<Values<'_, Self>> {
         let values = array.as_string_opt::<i32>().filter(|a| a.null_count() == 0)?;
         Some(Box::new(move |row| values.value(row).to_owned()))
     }

@@ -41,6 +41,9 @@ pub struct Meta {
     pub started_unix: i64,
     /// Exit status of the program (128 + signal if one killed it); absent while it runs.
     pub exit: Option<i32>,
+    /// Whether allocations were to be seen; absent in older recordings.
+    #[serde(default)]
+    pub heap_tracked: Option<bool>,
     /// How it was sampled.
     pub sampler: SamplerMeta,
     /// What is missing.
@@ -60,4 +63,21 @@ pub struct SamplerMeta {
     pub tick_cost: f64,
     /// Share of thread time that sampling costs: `tick_cost * rate_hz`.
     pub overhead: f64,
+    /// `read` or `write` if only samples of such accesses were kept.
+    #[serde(default)]
+    pub only: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_meta_is_read() {
+        let mut value = serde_json::to_value(Meta::default()).expect("plain data");
+        value.as_object_mut().and_then(|meta| meta.remove("heap_tracked")).expect("it is written");
+        value["sampler"].as_object_mut().and_then(|sampler| sampler.remove("only")).expect("it is written");
+        let meta: Meta = serde_json::from_value(value).expect("fields that were added are not needed");
+        assert_eq!((meta.heap_tracked, meta.sampler.only), (None, None));
+    }
 }

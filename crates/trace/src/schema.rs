@@ -2,6 +2,11 @@
 
 use crate::table::{Column, Table, table};
 
+/// Name of the objects that stand for the break of a process whose allocations were not seen.
+pub const BREAK: &str = "[heap]";
+/// Name of those that stand for its anonymous mappings.
+pub const ANONYMOUS: &str = "[anonymous memory]";
+
 /// Stands for "no such row" in columns that refer to another table.
 pub const NONE: i32 = -1;
 
@@ -48,7 +53,7 @@ table! {
         function: String = "Function of the frame that stands for the site.",
         file: String = "Source file of that frame, empty if unknown.",
         line: i32 = "Source line of that frame, 0 if unknown.",
-        ip: i64 = "An address in that frame's call: code.ip; 0 if no frame is known.",
+        ip: i64 = "An address in that frame's call: code.ip; 0 if no frame is known." or 0,
         count: i64 = "Allocations.",
         bytes: i64 = "Bytes of all allocations.",
         freed: i64 = "Allocations that were released.",
@@ -120,7 +125,7 @@ table! {
         cpu: i32 = "CPU that it ran on.",
         ip: i64 = "Address of the instruction that touched.",
         addr: i64 = "Address that was touched.",
-        access: i32 = "1 read (the page is the shared page of zeros until it is written), 2 write, 0 unknown.",
+        access: i32 = "1 read (the page is the shared page of zeros until it is written), 2 write, 0 unknown." or 0,
     }
 }
 

@@ -3,6 +3,8 @@
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
+use crate::cell::{Cell, Values};
+
 /// One column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
@@ -10,6 +12,8 @@ pub struct Column {
     pub name: &'static str,
     /// What it holds, with its unit.
     pub doc: &'static str,
+    /// Whether every recording has it: it was there when the first of this format was made.
+    pub required: bool,
 }
 
 /// A row type of the dataset.
@@ -26,9 +30,25 @@ pub trait Table: Sized + Clone {
     fn read_batch(batch: &RecordBatch, rows: &mut Vec<Self>) -> Result<(), String>;
 }
 
+/// The values of a column; `missing` in all rows of a recording that was made before the column was added.
+pub fn values<'a, T: Cell + 'a>(
+    batch: &'a RecordBatch,
+    name: &str,
+    missing: Option<T>,
+) -> Result<Values<'a, T>, String> {
+    match (batch.column_by_name(name), missing) {
+        (Some(array), _) => T::column(array).ok_or_else(|| format!("column {name} has another type")),
+        (None, Some(missing)) => Ok(Box::new(move |_| missing.clone())),
+        (None, None) => Err(format!("no column {name}")),
+    }
+}
+
 /// Declares a row type and makes it a [`Table`]. Each field carries its description, which is also its documentation.
+/// A column that is added later says `or` what it is in older recordings.
 macro_rules! table {
-    ($(#[$attr:meta])* $row:ident = $name:literal { $($field:ident : $ty:ty = $doc:literal,)+ }) => {
+    ($(#[$attr:meta])* $row:ident = $name:literal {
+        $($field:ident : $ty:ty = $doc:literal $(or $missing:expr)?,)+
+    }) => {
         $(#[$attr])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $row {
@@ -38,7 +58,11 @@ macro_rules! table {
         impl $crate::table::Table for $row {
             const NAME: &'static str = $name;
             const COLUMNS: &'static [$crate::table::Column] =
-                &[$($crate::table::Column { name: stringify!($field), doc: $doc },)+];
+                &[$($crate::table::Column {
+                    name: stringify!($field),
+                    doc: $doc,
+                    required: concat!($(stringify!($missing))?).is_empty(),
+                },)+];
 
             fn schema() -> arrow::datatypes::SchemaRef {
                 std::sync::Arc::new(arrow::datatypes::Schema::new(vec![
@@ -60,10 +84,8 @@ macro_rules! table {
                 rows: &mut Vec<Self>,
             ) -> Result<(), String> {
                 $(
-                    let array = batch.column_by_name(stringify!($field))
-                        .ok_or_else(|| format!("no column {}", stringify!($field)))?;
-                    let $field = <$ty as $crate::cell::Cell>::column(array)
-                        .ok_or_else(|| format!("column {} has another type", stringify!($field)))?;
+                    let missing: Option<$ty> = [$($missing,)?].into_iter().next();
+                    let $field = $crate::table::values::<$ty>(batch, stringify!($field), missing)?;
                 )+
                 rows.reserve(batch.num_rows());
                 rows.extend((0..batch.num_rows()).map(|row| Self { $($field: $field(row),)+ }));
@@ -73,3 +95,64 @@ macro_rules! table {
     };
 }
 pub(crate) use table;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{ALL_TABLES, FirstTouchRow};
+
+    fn touch() -> FirstTouchRow {
+        FirstTouchRow { time: 1, thread: 2, cpu: 3, ip: 4, addr: 5, access: 2 }
+    }
+
+    /// A batch of one row, without a column.
+    fn without(name: &str) -> RecordBatch {
+        let batch = FirstTouchRow::to_batch(&[touch()]);
+        let keep: Vec<usize> = (0..batch.num_columns()).filter(|&n| batch.schema().field(n).name() != name).collect();
+        batch.project(&keep).expect("columns that are there")
+    }
+
+    #[test]
+    fn a_column_that_was_added_later_has_a_value_in_older_recordings() {
+        let mut rows = Vec::new();
+        FirstTouchRow::read_batch(&without("access"), &mut rows).expect("an older recording");
+        assert_eq!(rows, [FirstTouchRow { access: 0, ..touch() }]);
+    }
+
+    #[test]
+    fn a_column_that_every_recording_has_is_needed() {
+        assert_eq!(FirstTouchRow::read_batch(&without("addr"), &mut Vec::new()), Err("no column addr".into()));
+    }
+
+    #[test]
+    fn a_column_of_another_type_is_refused_even_if_it_could_be_missing() {
+        let batch = without("access");
+        let access: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::StringArray::from(vec!["write"]));
+        let schema = batch.schema();
+        let columns = schema.fields().iter().map(|field| field.name().clone()).zip(batch.columns().to_vec());
+        let batch = RecordBatch::try_from_iter(columns.chain([("access".to_owned(), access)])).expect("equal lengths");
+        let read = FirstTouchRow::read_batch(&batch, &mut Vec::new());
+        assert_eq!(read, Err("column access has another type".into()));
+    }
+
+    /// A column that is added without `or` makes all recordings unreadable that exist.
+    #[test]
+    fn no_column_is_needed_that_the_first_recordings_lack() {
+        const FIRST: [(&str, usize); 11] = [
+            ("samples", 10),
+            ("objects", 11),
+            ("sites", 10),
+            ("frames", 3),
+            ("threads", 12),
+            ("processes", 8),
+            ("modules", 9),
+            ("first_touch", 5),
+            ("page_nodes", 4),
+            ("markers", 3),
+            ("code", 8),
+        ];
+        let needed = |columns: &[Column]| columns.iter().filter(|column| column.required).count();
+        let now: Vec<(&str, usize)> = ALL_TABLES.iter().map(|table| (table.name, needed(table.columns))).collect();
+        assert_eq!(now, FIRST);
+    }
+}

@@ -230,9 +230,7 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
             version: arg(3) as u32,
             replaces: head.aux2 == 1,
         },
-        kind::FREE => {
-            Event::Free { api: api()?, address: arg(0), tentative: head.aux2 == 1, version: arg(1) as u32 }
-        }
+        kind::FREE => Event::Free { api: api()?, address: arg(0), tentative: head.aux2 == 1, version: arg(1) as u32 },
         kind::UNFREE => Event::Unfree { address: arg(0) },
         kind::MAP => Event::Map {
             address: arg(0),

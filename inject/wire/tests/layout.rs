@@ -63,17 +63,7 @@ fn mirror() -> BTreeMap<String, u64> {
         tail,
         pad3
     );
-    structure!(
-        "nmm_recent",
-        layout::RecentBlock,
-        address,
-        stack,
-        size,
-        api,
-        state,
-        version,
-        repeats
-    );
+    structure!("nmm_recent", layout::RecentBlock, address, stack, size, api, state, version, repeats);
     structure!("nmm_event", layout::EventHeader, aux, kind = "type", words, aux2, time);
 
     let kinds = [

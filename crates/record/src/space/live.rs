@@ -1,6 +1,6 @@
 //! Objects that are live: allocated and not yet released.
 
-use std::collections::BTreeMap;
+use super::ordered::OrderedMap;
 
 /// A live object; its first address is its key. 32 bytes, since there may be tens of millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,47 +16,43 @@ pub struct Live {
     pub version: u32,
 }
 
-/// The live objects of one kind in one address space.
+/// The live objects of one kind in one address space. A copy shares what stays the same.
 #[derive(Clone, Debug, Default)]
 pub struct LiveObjects {
-    by_start: BTreeMap<u64, Live>,
+    by_start: OrderedMap<Live>,
 }
 
 impl LiveObjects {
-    /// Adds an object. What it overlaps must have been released unseen; it is removed and returned.
-    pub fn insert(&mut self, addr: u64, object: Live) -> Vec<(u64, Live)> {
-        let end = addr.saturating_add(object.bytes.max(1));
-        let overlapped: Vec<u64> = self
-            .by_start
-            .range(..end)
-            .rev()
-            .take_while(|(at, old)| at.saturating_add(old.bytes.max(1)) > addr)
-            .map(|(&at, _)| at)
-            .collect();
-        let evicted = overlapped.into_iter().filter_map(|at| Some((at, self.by_start.remove(&at)?))).collect();
+    /// Adds an object; what it overlaps was removed before.
+    pub fn insert(&mut self, addr: u64, object: Live) {
         self.by_start.insert(addr, object);
-        evicted
     }
 
-    /// The object that begins at `addr`.
-    pub fn at(&self, addr: u64) -> Option<&Live> {
-        self.by_start.get(&addr)
+    /// An object that one of `bytes` at `addr` would overlap. It must have been released unseen.
+    pub fn overlap(&self, addr: u64, bytes: u64) -> Option<(u64, Live)> {
+        let (at, &old) = self.by_start.below(addr.saturating_add(bytes.max(1)))?;
+        (at.saturating_add(old.bytes.max(1)) > addr).then_some((at, old))
     }
 
     /// Removes the object that begins at `addr`.
     pub fn remove(&mut self, addr: u64) -> Option<Live> {
-        self.by_start.remove(&addr)
+        self.remove_if(addr, |_| true)
+    }
+
+    /// Removes the object that begins at `addr` if it is the one that is meant.
+    pub fn remove_if(&mut self, addr: u64, is_meant: impl Fn(&Live) -> bool) -> Option<Live> {
+        self.by_start.remove_if(addr, is_meant)
     }
 
     /// Removes `start..end`: objects that reach beyond it keep the rest. Returns the objects as they were.
     pub fn remove_range(&mut self, start: u64, end: u64) -> Vec<(u64, Live)> {
         let mut removed = Vec::new();
-        while let Some((&at, &old)) = self.by_start.range(..end).next_back() {
+        while let Some((at, &old)) = self.by_start.below(end) {
             let old_end = at.saturating_add(old.bytes);
             if old_end <= start {
                 break;
             }
-            self.by_start.remove(&at);
+            self.by_start.remove(at);
             removed.push((at, old));
             if old_end > end {
                 self.by_start.insert(end, Live { bytes: old_end - end, ..old });
@@ -71,15 +67,18 @@ impl LiveObjects {
 
     /// The object that holds `addr`, with its first address.
     pub fn find(&self, addr: u64) -> Option<(u64, &Live)> {
-        let (&at, object) = self.by_start.range(..=addr).next_back()?;
+        let (at, object) = self.by_start.at_or_below(addr)?;
         // An object of no bytes still has an address; it holds that one only.
         (addr - at < object.bytes.max(1)).then_some((at, object))
     }
 
-    /// All live objects.
+    /// All live objects: address and bytes.
     #[cfg(test)]
-    fn iter(&self) -> impl Iterator<Item = (u64, &Live)> {
-        self.by_start.iter().map(|(&at, object)| (at, object))
+    fn all(&self) -> Vec<(u64, u64)> {
+        let last = self.by_start.at_or_below(u64::MAX);
+        let mut all: Vec<_> = std::iter::successors(last, |(at, _)| self.by_start.below(*at)).collect();
+        all.reverse();
+        all.into_iter().map(|(at, object)| (at, object.bytes)).collect()
     }
 }
 
@@ -103,14 +102,28 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_evicts_what_it_overlaps() {
+    fn what_an_object_would_overlap_is_found_from_behind() {
         let mut live = LiveObjects::default();
         live.insert(0x100, object(0x10, 1));
         live.insert(0x110, object(0x10, 2));
         live.insert(0x120, object(0x10, 3));
-        let evicted: Vec<u64> = live.insert(0x108, object(0x18, 4)).iter().map(|(at, _)| *at).collect();
-        assert_eq!(evicted, [0x110, 0x100]);
-        assert_eq!(live.iter().count(), 2);
+        let mut found = Vec::new();
+        while let Some((at, _)) = live.overlap(0x108, 0x18) {
+            found.push(at);
+            live.remove(at);
+        }
+        assert_eq!(found, [0x110, 0x100]);
+        assert_eq!(live.all(), [(0x120, 0x10)]);
+    }
+
+    #[test]
+    fn only_the_object_that_is_meant_is_removed() {
+        let mut live = LiveObjects::default();
+        live.insert(0x100, object(0x10, 1));
+        assert_eq!(live.remove_if(0x100, |object| object.stack == 2), None);
+        assert_eq!(live.remove_if(0x101, |_| true), None);
+        assert_eq!(live.remove_if(0x100, |object| object.stack == 1), Some(object(0x10, 1)));
+        assert_eq!(live.all(), []);
     }
 
     #[test]
@@ -118,7 +131,6 @@ mod tests {
         let mut live = LiveObjects::default();
         live.insert(0x1000, object(0x9000, 1));
         live.remove_range(0x3000, 0x5000);
-        let left: Vec<(u64, u64)> = live.iter().map(|(at, o)| (at, o.bytes)).collect();
-        assert_eq!(left, [(0x1000, 0x2000), (0x5000, 0x5000)]);
+        assert_eq!(live.all(), [(0x1000, 0x2000), (0x5000, 0x5000)]);
     }
 }

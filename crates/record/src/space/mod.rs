@@ -9,6 +9,7 @@
 pub mod images;
 pub mod live;
 pub mod mappings;
+mod ordered;
 
 use std::rc::Rc;
 
@@ -16,7 +17,7 @@ pub use images::Images;
 pub use live::{Live, LiveObjects};
 pub use mappings::{Mapping, Mappings};
 
-/// One address space. A fork shares the tables until one side changes them.
+/// One address space. A fork shares the tables; live objects, which may be millions, even when one side changes them.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     /// What is mapped.
@@ -24,9 +25,9 @@ pub struct Space {
     /// Executables and libraries.
     pub images: Rc<Images>,
     /// Objects of allocation functions.
-    pub heap: Rc<LiveObjects>,
+    pub heap: LiveObjects,
     /// Objects that the program mapped.
-    pub maps: Rc<LiveObjects>,
+    pub maps: LiveObjects,
 }
 
 impl Space {

@@ -4,14 +4,15 @@ use numamma_findings::Findings;
 
 use super::{
     Page,
-    style::{Style, clean, width},
+    style::{Style, clean, shell_word, width},
     units,
 };
 use crate::{rows::finite, warnings::data_samples};
 
 /// The first lines of a report.
 pub fn render(findings: &Findings, page: &Page) -> String {
-    let command = clean(&findings.run.command.join(" "), page.pen.unicode);
+    let words: Vec<String> = findings.run.command.iter().map(|word| shell_word(word)).collect();
+    let command = clean(&words.join(" "), page.pen.unicode);
     let mut out = String::new();
     let line = format!("NumaMMA  {command}");
     out += &page.pen.paint(Style::Bold, &cut(&line, page.width, page.pen.ellipsis()));
@@ -57,6 +58,12 @@ fn sampler(findings: &Findings, page: &Page) -> String {
         parts.push(format!("{} Hz per thread", units::grouped(rate)));
     } else if sampler.period > 1 {
         parts.push(format!("every {} events", units::grouped(sampler.period)));
+    }
+    if let Some(only) = &sampler.only {
+        parts.push(format!("{}s only", clean(only, page.pen.unicode)));
+    }
+    if !findings.run.heap_tracked {
+        parts.push("no allocations".to_string());
     }
     match finite(sampler.overhead_estimate) {
         overhead if overhead > 0.0 => parts.push(format!("overhead about {}", units::percent(overhead))),

@@ -105,6 +105,26 @@ pub fn clean(text: &str, unicode: bool) -> String {
     text.chars().map(|c| if unsafe_char(c) || (!unicode && !c.is_ascii()) { '?' } else { c }).collect()
 }
 
+/// A word of a command line as a shell takes it: with line breaks and other control characters written out.
+pub fn shell_word(word: &str) -> String {
+    if word.contains(char::is_control) {
+        let escape = |c: char| match c {
+            '\n' => "\\n".to_owned(),
+            '\t' => "\\t".to_owned(),
+            '\\' | '\'' => format!("\\{c}"),
+            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        };
+        return format!("$'{}'", word.chars().map(escape).collect::<String>());
+    }
+    let plain = |c: char| c.is_alphanumeric() || !c.is_ascii() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 /// Breaks `text` into lines of at most `limit` columns, at spaces, but not between a number and its per cent sign; a word
 /// that is longer than a line is cut.
 pub fn wrap(text: &str, limit: usize) -> Vec<String> {
@@ -167,6 +187,15 @@ mod tests {
     fn names_cannot_move_the_cursor() {
         assert_eq!(clean("a\x1b[2Jb\n\u{202e}c", true), "a?[2Jb??c");
         assert_eq!(clean("größe", false), "gr??e");
+    }
+
+    #[test]
+    fn words_are_shown_as_a_shell_takes_them() {
+        assert_eq!(shell_word("--size=4096"), "--size=4096");
+        assert_eq!(shell_word("größe"), "größe");
+        assert_eq!(shell_word("don't do"), r"'don'\''t do'");
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("for i in 1\n\tdo 'x\x07'"), r"$'for i in 1\n\tdo \'x\u0007\''");
     }
 
     #[test]

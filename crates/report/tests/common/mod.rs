@@ -24,8 +24,15 @@ pub fn findings() -> Findings {
             host: "tethys".into(),
             started_unix_s: 1_700_000_000.0,
             page_bytes: 4096,
+            heap_tracked: true,
         },
-        sampler: Sampler { kind: "clock".into(), rate_hz: 1000.0, period: 1_000_000, overhead_estimate: 0.014 },
+        sampler: Sampler {
+            kind: "clock".into(),
+            rate_hz: 1000.0,
+            period: 1_000_000,
+            overhead_estimate: 0.014,
+            only: None,
+        },
         samples: Samples {
             recorded: 48_210,
             attributed: 48_210 - 909 - 612 - 286,

@@ -1,0 +1,192 @@
+//! What the injected library tells: blocks, mappings, threads. Applied in the order of time; which allocation a release is of
+//! follows from versions, not from the clock (see the wire header, "Order").
+
+use numamma_trace::LossKind;
+use numamma_wire::{Event, is_younger};
+
+use crate::session::Session;
+use crate::sites::{Place, SiteKind};
+use crate::space::{Live, LiveObjects};
+use crate::tasks::{ProcessId, ThreadId};
+
+/// A release that may be taken back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tentative {
+    kind: SiteKind,
+    addr: u64,
+    object: Live,
+    /// Number of the row that it got, if it was touched.
+    row: Option<i32>,
+}
+
+impl Session {
+    /// Applies an event of the library in thread `tid` of process `pid`.
+    pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
+        let thread = self.tasks.thread(pid, tid, time);
+        let process = self.tasks.process_of(thread);
+        // What the thread's last event released is released for good, unless this one takes it back.
+        let tentative = match self.tentative.is_empty() {
+            true => Vec::new(),
+            false => self.tentative.remove(&thread).unwrap_or_default(),
+        };
+        match event {
+            Event::Process { own_allocator, .. } => {
+                self.tasks.processes[process].row.tracked = 1;
+                if own_allocator {
+                    self.losses.add(LossKind::OwnAllocator, 1);
+                }
+            }
+            Event::ThreadStart { stack_low, stack_high, tls_low, thread_pointer, .. } => {
+                if stack_high != 0 {
+                    self.tasks.set_stack(thread, stack_low, stack_high);
+                }
+                let row = &mut self.tasks.threads[thread].row;
+                row.tls_low = tls_low as i64;
+                row.tls_high = thread_pointer as i64;
+                self.tasks.threads[thread].pointer = Some(thread_pointer);
+            }
+            Event::Dlclose => self.tasks.processes[process].closed = time,
+            Event::ThreadEnd { .. } => {}
+            Event::Stack { hash, frames, cut } => {
+                if !self.stacks.knows(hash) {
+                    let places = frames
+                        .into_iter()
+                        // A return address may be the first of the next function: look one byte before it.
+                        .map(|ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
+                        .collect();
+                    self.stacks.define(hash, places, cut);
+                }
+            }
+            Event::Alloc { address, size, stack, version, replaces, .. } => {
+                let stack = self.stacks.number(process, SiteKind::Heap, stack);
+                let object = Live { bytes: size, start: time, stack, thread: thread as i32, version };
+                self.allocate(process, address, object, replaces);
+            }
+            Event::Free { address, tentative: may_fail, version, .. } => {
+                let heap = &mut self.tasks.processes[process].space.heap;
+                if let Some(object) = heap.remove_if(address, |live| !is_younger(live.version, version)) {
+                    self.stacks.released(object.stack, object.bytes, true);
+                    let row = self.released(process, SiteKind::Heap, address, object, time);
+                    if may_fail {
+                        self.tentative
+                            .insert(thread, vec![Tentative { kind: SiteKind::Heap, addr: address, object, row }]);
+                    }
+                } else {
+                    // A late release: what now lies there has ended it.
+                    self.evicted = self.evicted.saturating_sub(1);
+                }
+            }
+            Event::Repeat { stack, size, count } => {
+                let stack = self.stacks.number(process, SiteKind::Heap, stack);
+                self.stacks.repeated(stack, size, count);
+            }
+            Event::Unfree { .. } => self.take_back(process, tentative),
+            Event::Map { address, length, file_backed: _, stack, .. } => {
+                self.unmap(process, address, length, time);
+                self.map(process, thread, address, length, stack, time);
+            }
+            Event::Unmap { address, length, tentative: may_fail } => {
+                let removed = self.unmap(process, address, length, time);
+                if may_fail && !removed.is_empty() {
+                    self.tentative.insert(thread, removed);
+                }
+            }
+            Event::Ununmap { .. } => {
+                // Pieces that reached beyond the range are part of what is put back.
+                for Tentative { addr, object, .. } in &tentative {
+                    let maps = &mut self.tasks.processes[process].space.maps;
+                    maps.remove_range(*addr, addr.saturating_add(object.bytes));
+                }
+                self.take_back(process, tentative);
+            }
+            Event::Break { old, new, stack } => {
+                if new > old {
+                    self.map(process, thread, old, new - old, stack, time);
+                } else {
+                    self.unmap(process, new, old - new, time);
+                }
+            }
+        }
+    }
+
+    /// A new heap block. `replaces`: the one before at its address was released, and this is the only word of it.
+    fn allocate(&mut self, process: ProcessId, address: u64, object: Live, replaces: bool) {
+        self.stacks.allocated(object.stack, object.bytes);
+        while let Some((at, old)) = self.live(process, SiteKind::Heap).overlap(address, object.bytes) {
+            if at == address && is_younger(old.version, object.version) {
+                // It has come and gone on other threads meanwhile.
+                self.stacks.released(object.stack, object.bytes, true);
+                return;
+            }
+            self.end_unseen(process, SiteKind::Heap, (at, old), object.start, replaces && at == address);
+        }
+        self.live(process, SiteKind::Heap).insert(address, object);
+    }
+
+    /// The program mapped memory.
+    fn map(&mut self, process: ProcessId, thread: ThreadId, address: u64, bytes: u64, hash: u64, time: i64) {
+        let stack = self.stacks.number(process, SiteKind::Mmap, hash);
+        self.stacks.allocated(stack, bytes);
+        while let Some(old) = self.live(process, SiteKind::Mmap).overlap(address, bytes) {
+            self.end_unseen(process, SiteKind::Mmap, old, time, false);
+        }
+        let object = Live { bytes, start: time, stack, thread: thread as i32, version: 0 };
+        self.live(process, SiteKind::Mmap).insert(address, object);
+    }
+
+    /// An object ends because another takes its place. Unless that was `expected`, its release was lost, or comes late.
+    fn end_unseen(&mut self, process: ProcessId, kind: SiteKind, (at, old): (u64, Live), time: i64, expected: bool) {
+        // Of what a forked process inherited, some had been released just before.
+        let inherited = old.start < self.tasks.processes[process].row.start_time;
+        self.evicted += u64::from(!expected && !inherited);
+        self.live(process, kind).remove(at);
+        self.stacks.released(old.stack, old.bytes, true);
+        self.released(process, kind, at, old, time);
+    }
+
+    fn live(&mut self, process: ProcessId, kind: SiteKind) -> &mut LiveObjects {
+        let space = &mut self.tasks.processes[process].space;
+        match kind {
+            SiteKind::Heap => &mut space.heap,
+            SiteKind::Mmap => &mut space.maps,
+        }
+    }
+
+    /// Releases what the program unmapped; returns it as it was.
+    fn unmap(&mut self, process: ProcessId, address: u64, length: u64, time: i64) -> Vec<Tentative> {
+        // The kernel unmaps whole pages.
+        let end = address.saturating_add(length).next_multiple_of(self.page_bytes);
+        let kind = SiteKind::Mmap;
+        let mut removed = Vec::new();
+        for (addr, object) in self.live(process, kind).remove_range(address, end) {
+            let row = self.released(process, kind, addr, object, time);
+            removed.push(Tentative { kind, addr, object, row });
+            let pieces: Vec<(u64, u64)> = [addr, end]
+                .into_iter()
+                .filter_map(|at| {
+                    let (start, piece) = self.tasks.processes[process].space.maps.find(at)?;
+                    (start == at).then_some((start, piece.bytes))
+                })
+                .collect();
+            let left: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
+            // What is left of it is the same object still.
+            self.stacks.released(object.stack, object.bytes - left.min(object.bytes), pieces.is_empty());
+            if row.is_some() {
+                self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
+            }
+        }
+        removed
+    }
+
+    /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
+    fn take_back(&mut self, process: ProcessId, released: Vec<Tentative>) {
+        for Tentative { kind, addr, object, row } in released {
+            self.stacks.revived(object.stack, object.bytes);
+            self.live(process, kind).insert(addr, object);
+            if let Some(row) = row {
+                self.touched.of(process).insert((kind, addr));
+                self.sink.take_back(row);
+            }
+        }
+    }
+}
