@@ -63,6 +63,8 @@ pub struct Tasks {
     pub processes: Vec<Process>,
     thread_of: FxHashMap<i32, ThreadId>,
     process_of: FxHashMap<i32, ProcessId>,
+    /// The last process that ended, by kernel id.
+    ended: FxHashMap<i32, ProcessId>,
 }
 
 impl Tasks {
@@ -77,6 +79,11 @@ impl Tasks {
     /// The present process with that kernel id, if there is one.
     pub fn present(&self, pid: i32) -> Option<ProcessId> {
         self.process_of.get(&pid).copied()
+    }
+
+    /// The process with that kernel id, or the last that had it.
+    pub fn latest(&self, pid: i32) -> Option<ProcessId> {
+        self.present(pid).or_else(|| self.ended.get(&pid).copied())
     }
 
     /// The present thread with that kernel id; created if unknown.
@@ -204,6 +211,7 @@ impl Tasks {
     /// The process with that kernel id is gone (or has become another by exec). Returns it.
     pub fn end_process(&mut self, pid: i32, time: i64) -> Option<ProcessId> {
         let process = self.process_of.remove(&pid)?;
+        self.ended.insert(pid, process);
         self.processes[process].row.end_time = time;
         // Its threads came after its first.
         let mut thread = self.processes[process].main;

@@ -19,6 +19,7 @@ struct Moment {
 #[derive(Debug)]
 pub struct Timebase {
     clock: Clock,
+    first: Moment,
     from: Moment,
     to: Moment,
 }
@@ -31,7 +32,7 @@ impl Timebase {
     /// For stamps of `clock`. Before the first [`Self::advance`] it knows one moment only.
     pub fn new(clock: Clock) -> Self {
         let now = Moment::read();
-        Self { clock, from: now, to: now }
+        Self { clock, first: now, from: now, to: now }
     }
 
     /// Takes note of the present: stamps made since the last call lie between two moments now.
@@ -43,7 +44,9 @@ impl Timebase {
     pub fn time(&self, stamp: u64) -> i64 {
         match self.clock {
             Clock::Monotonic => stamp as i64,
-            Clock::Tsc => between(self.from, self.to, stamp),
+            Clock::Tsc if stamp >= self.from.ticks => between(self.from, self.to, stamp),
+            // Published late, perhaps by seconds. The last two moments may be microseconds apart: they say nothing of then.
+            Clock::Tsc => between(self.first, self.from, stamp),
         }
     }
 }
@@ -114,5 +117,11 @@ mod tests {
             let slack = 20_000 + (after - before);
             assert!((before - slack..after + slack).contains(&time), "{before} {time} {after}");
         }
+        // Long before two moments that follow each other at once.
+        let (before, stamp) = (now(), counter());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        base.advance();
+        base.advance();
+        assert!((base.time(stamp) - before).abs() < 100_000, "{} {before}", base.time(stamp));
     }
 }

@@ -22,6 +22,12 @@ pub(crate) struct Tentative {
 impl Session {
     /// Applies an event of the library in thread `tid` of process `pid`.
     pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
+        // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process.
+        match event {
+            Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count),
+            Event::Free { address, tentative: false, version, .. } => return self.freed(pid, address, version, time),
+            _ => {}
+        }
         let thread = self.tasks.thread(pid, tid, time);
         let process = self.tasks.process_of(thread);
         // What the thread's last event released is released for good, unless this one takes it back.
@@ -62,24 +68,12 @@ impl Session {
                 let object = Live { bytes: size, start: time, stack, thread: thread as i32, version };
                 self.allocate(process, address, object, replaces);
             }
-            Event::Free { address, tentative: may_fail, version, .. } => {
-                let heap = &mut self.tasks.processes[process].space.heap;
-                if let Some(object) = heap.remove_if(address, |live| !is_younger(live.version, version)) {
-                    self.stacks.released(object.stack, object.bytes, true);
-                    let row = self.released(process, SiteKind::Heap, address, object, time);
-                    if may_fail {
-                        self.tentative
-                            .insert(thread, vec![Tentative { kind: SiteKind::Heap, addr: address, object, row }]);
-                    }
-                } else {
-                    // A late release: what now lies there has ended it.
-                    self.evicted = self.evicted.saturating_sub(1);
+            Event::Free { address, version, .. } => {
+                if let Some((object, row)) = self.release(process, address, version, time) {
+                    self.tentative.insert(thread, vec![Tentative { kind: SiteKind::Heap, addr: address, object, row }]);
                 }
             }
-            Event::Repeat { stack, size, count } => {
-                let stack = self.stacks.number(process, SiteKind::Heap, stack);
-                self.stacks.repeated(stack, size, count);
-            }
+            Event::Repeat { .. } => {}
             Event::Unfree { .. } => self.take_back(process, tentative),
             Event::Map { address, length, file_backed: _, stack, .. } => {
                 self.unmap(process, address, length, time);
@@ -107,6 +101,34 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn repeated(&mut self, pid: i32, stack: u64, size: u64, count: u64) {
+        if let Some(process) = self.tasks.latest(pid) {
+            let stack = self.stacks.number(process, SiteKind::Heap, stack);
+            self.stacks.repeated(stack, size, count);
+        }
+    }
+
+    fn freed(&mut self, pid: i32, address: u64, version: u32, time: i64) {
+        // All that a process had ends with it.
+        if let Some(process) = self.tasks.present(pid) {
+            self.release(process, address, version, time);
+        }
+    }
+
+    /// Ends the block at `address`, unless it is younger than the release; returns it with the number of its row, if it was
+    /// touched.
+    fn release(&mut self, process: ProcessId, address: u64, version: u32, time: i64) -> Option<(Live, Option<i32>)> {
+        let heap = self.live(process, SiteKind::Heap);
+        let Some(object) = heap.remove_if(address, |live| !is_younger(live.version, version)) else {
+            // A late release: what now lies there has ended it.
+            self.evicted = self.evicted.saturating_sub(1);
+            return None;
+        };
+        self.stacks.released(object.stack, object.bytes, true);
+        let row = self.released(process, SiteKind::Heap, address, object, time);
+        Some((object, row))
     }
 
     /// A new heap block. `replaces`: the one before at its address was released, and this is the only word of it.

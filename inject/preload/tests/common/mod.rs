@@ -126,6 +126,10 @@ fn drain(segment: &Segment, open: &mut HashMap<u32, Thread>, recording: &mut Rec
             Ok(event) => thread.events.push(event),
             Err(error) => recording.malformed.push(error),
         });
+        if ended {
+            let time = thread.events.last().map_or(0, |event| event.time);
+            ring.outstanding(|event| thread.events.push(Stamped { time, event }));
+        }
         if ended && let Some(losses) = ring.release() {
             thread.losses = losses;
             recording.threads.extend(open.remove(&ring.index()));
