@@ -212,6 +212,28 @@ fn check_spoilt(dataset: &Path, what: &str) {
 }
 
 #[test]
+fn a_page_replaces_nothing_but_a_page() {
+    let _turn = turns::together();
+    let place = place();
+    let (page, notes) = (place.path().join("page.html"), place.path().join("notes.html"));
+    fs::write(&notes, "<!doctype html>\n<title>my notes</title>\n").unwrap();
+    let html = |output: &Path, more: &[&str]| {
+        Run::numamma().arg("html").arg(recording()).arg("-o").arg(output).args(more).run()
+    };
+    let refused = html(&notes, &[]);
+    fails_clearly(&refused, &["notes.html", "--force"]);
+    assert!(fs::read_to_string(&notes).unwrap().contains("my notes"), "it was replaced");
+    let first = html(&page, &[]);
+    if first.err().contains("without the web view") {
+        return skip::skipped("a_page_replaces_nothing_but_a_page", "the web view was not built");
+    }
+    first.success();
+    html(&page, &[]).success();
+    html(&notes, &["--force"]).success();
+    assert!(!fs::read_to_string(&notes).unwrap().contains("my notes"));
+}
+
+#[test]
 fn a_dataset_of_a_newer_version() {
     let _turn = turns::together();
     let place = place();

@@ -102,6 +102,9 @@ pub struct Html {
     /// File to write
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace the file even if it is not a page that `numamma html` wrote
+    #[arg(long)]
+    pub force: bool,
     /// Objects with pages and samples in the file, costliest first
     #[arg(long, value_name = "N", default_value = "40")]
     pub objects: usize,

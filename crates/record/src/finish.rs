@@ -80,9 +80,11 @@ fn write_names(session: &mut Session) -> Result<(), TraceError> {
     writer.write_table(&modules)
 }
 
-/// Completes the dataset. `heap`: allocations were to be seen.
-pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), TraceError> {
+/// Completes the dataset, or, once `stop` says so, closes it as fast as that can be: all rows are there then, but not all
+/// names. `heap`: allocations were to be seen.
+pub fn finish(mut session: Session, mut meta: Meta, heap: bool, stop: fn() -> bool) -> Result<(), TraceError> {
     let end = meta.end;
+    session.stop = stop;
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
     session.losses.add(LossKind::LeftRunning, present.len() as u64);
     for process in present {
@@ -97,19 +99,28 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
     session.losses.add(LossKind::CutStack, session.stacks.cut);
     session.losses.add(LossKind::Overwritten, session.evicted);
 
-    let named = write_tasks(&session).and_then(|()| write_names(&mut session));
+    // First what cannot be made again.
     session.sink.flush();
+    let named = write_tasks(&session).and_then(|()| write_names(&mut session));
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);
     meta.losses = losses;
-    let written = named.and_then(|()| {
+    let merged = named.and_then(|()| {
         writer.write_table::<MarkerRow>(&[])?;
         writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
-        writer.merge::<SampleRow>(|rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
-        writer.merge::<FirstTouchRow>(|rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
-        writer.merge::<ObjectRow>(|_| {})?;
-        writer.merge::<PageNodeRow>(|_| {})?;
+        writer.merge::<SampleRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
+        writer.merge::<FirstTouchRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
+        writer.merge::<ObjectRow>(stop, |_| {})?;
+        writer.merge::<PageNodeRow>(stop, |_| {})?;
+        if stop() { Err(TraceError::Stopped) } else { Ok(()) }
+    });
+    if matches!(merged, Err(TraceError::Stopped)) {
+        meta.losses.add(LossKind::WritingCut, 1);
+        writer.write_meta(&meta)?;
+        return Err(failed.unwrap_or(TraceError::Stopped));
+    }
+    let written = merged.and_then(|()| {
         meta.complete = true;
         writer.write_meta(&meta)?;
         writer.remove_parts::<SampleRow>()?;
@@ -126,12 +137,12 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
 /// Functions at a code address, innermost first, with module and address in it.
 fn source(session: &mut Session, image: Option<(PathId, u64)>) -> (&str, i64, Rc<[Frame]>) {
     let Some((path, vaddr)) = image else { return ("", 0, Rc::default()) };
-    let modules = &mut session.modules;
-    let frames = session
-        .sources
-        .entry((path, vaddr))
-        .or_insert_with(|| modules.get(path).map_or(Vec::new(), |module| module.frames_at(vaddr)).into())
-        .clone();
+    let (modules, stop) = (&mut session.modules, session.stop);
+    let mut look_up = || match stop() {
+        true => Vec::new(),
+        false => modules.get(path).map_or(Vec::new(), |module| module.frames_at(vaddr)),
+    };
+    let frames = session.sources.entry((path, vaddr)).or_insert_with(|| look_up().into()).clone();
     (session.modules.path(path), vaddr as i64, frames)
 }
 
@@ -261,5 +272,64 @@ fn module_row(session: &mut Session, process: usize, start: u64, mapping: &Mappi
         executable: mapping.executable.into(),
         map_time: mapping.from,
         unmap_time: until,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use numamma_trace::{Dataset, DatasetWriter};
+
+    use super::*;
+    use crate::sink::Sink;
+
+    fn sample(time: i64) -> SampleRow {
+        SampleRow { time, thread: 0, cpu: 0, ip: 1, addr: 0, bytes: 0, access: 0, rule: 0, cost: 1, accesses: 0.0 }
+    }
+
+    /// A recording of a process with samples in two parts, in code of this very file.
+    fn session(dir: &Path) -> Session {
+        let writer = DatasetWriter::create(dir, false).expect("a new folder");
+        let mut session = Session::new(Sink::new(writer), 1, 4096);
+        session.tasks.process(1, 0);
+        session.sink.samples.extend([sample(2), sample(1)]);
+        session.sink.flush();
+        session.sink.samples.push(sample(3));
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("proc");
+        let start = u64::from_str_radix(maps.split('-').next().unwrap_or_default(), 16).expect("an address");
+        let own = std::env::current_exe().expect("this program");
+        let path = session.modules.intern(&own.to_string_lossy());
+        session.code_places.insert((0, 1), Some((path, is_code as fn() as usize as u64 - start)));
+        session
+    }
+
+    #[inline(never)]
+    fn is_code() {}
+
+    #[test]
+    fn who_is_told_to_stop_leaves_all_rows_and_looks_up_no_names() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let dir = place.path().join("stopped");
+        let ended = finish(session(&dir), Meta { exit: Some(3), ..Meta::default() }, true, || true);
+        assert!(matches!(ended, Err(TraceError::Stopped)), "{ended:?}");
+        let dataset = Dataset::open(&dir).expect("a dataset");
+        assert_eq!((dataset.meta().complete, dataset.meta().exit), (false, Some(3)));
+        assert_eq!(dataset.meta().losses.get(LossKind::WritingCut), 1);
+        assert_eq!(dataset.read::<SampleRow>().expect("samples"), [sample(2), sample(1), sample(3)]);
+        let code = dataset.read::<CodeRow>().expect("code");
+        assert_eq!(code.iter().map(|row| row.function.as_str()).collect::<Vec<_>>(), [""]);
+        assert!(code[0].module_offset > 0, "where it is in the file is known without looking");
+    }
+
+    #[test]
+    fn who_is_not_leaves_a_whole_dataset() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let dir = place.path().join("whole");
+        finish(session(&dir), Meta::default(), true, || false).expect("a whole dataset");
+        let dataset = Dataset::open(&dir).expect("a dataset");
+        assert!(dataset.meta().complete);
+        assert_eq!(dataset.read::<SampleRow>().expect("samples"), [sample(1), sample(2), sample(3)]);
+        assert!(dataset.read::<CodeRow>().expect("code")[0].function.contains("is_code"));
     }
 }

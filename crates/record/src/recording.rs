@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use numamma_symbols::Modules;
 use numamma_topology::{Machine, Probe};
-use numamma_trace::{Access, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta};
+use numamma_trace::{Access, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
 
 use crate::clock::tick;
@@ -19,15 +19,16 @@ use crate::library::Library;
 use crate::perf::events::Events;
 use crate::session::Session;
 use crate::sink::Sink;
-use crate::{finish, nodes, signals};
+use crate::{finish, signals};
 
 /// Longest time between two looks at the rings.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 /// Time between two flushes to the dataset: what a killed recorder loses at most.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between two questions for the nodes of newly touched pages, at first and at last: short programs need the first,
-/// long ones should not pay for it.
-const NODES_INTERVAL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// Time between two questions for the nodes of newly touched pages: nobody can be asked when the program has ended.
+const NODES_INTERVAL: Duration = Duration::from_millis(50);
+/// The most that the questions may take of the time, as a divisor: while the kernel answers, the program cannot map memory.
+const NODES_SHARE: u32 = 100;
 
 /// Deepest call stack of an allocation: all that the wire can carry. Interpreters go deep.
 const MAX_FRAMES: u32 = 128;
@@ -91,6 +92,8 @@ pub struct Outcome {
     pub ended: Ended,
     /// Samples that were taken.
     pub samples: u64,
+    /// The signal that ended the writing of the dataset, if one did: it has all rows, but not all names.
+    pub stopped: Option<i32>,
     /// Why the dataset is not whole, if it is not. The program ran to its end nevertheless.
     pub failure: Option<RecordError>,
     /// Things the user should know, one line each.
@@ -132,6 +135,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let mut meta = describe(options, &machine, &probe, sampler);
     let mut session = Session::new(Sink::new(writer), meta.sampler.period, meta.page_bytes);
     session.only = options.only;
+    session.several_nodes = meta.nodes > 1;
     if let Some(Refused::Sanitizer(why)) = &refused {
         session.losses.add(LossKind::Sanitizer, 1);
         remarks.push(format!("allocations are not tracked: {why}"));
@@ -155,7 +159,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let mut collector = Collector::default();
     let reader = tracking.as_ref().map(|t| LibraryReader::new(&t.segment));
     let ended = watch(&mut running, &mut events, reader.as_ref(), &mut collector, &mut session, &mut meta);
-    signals::set_program(0);
+    signals::program_ended();
 
     // What was written before the end is in the rings; descendants that live on are not waited for.
     loop {
@@ -174,8 +178,10 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     meta.exit = Some(ended.status());
     let (dir, samples) =
         (session.sink.dir().to_owned(), session.tasks.threads.iter().map(|t| t.row.samples as u64).sum());
-    let failure = finish::finish(session, meta, options.heap).err().map(RecordError::from);
-    Ok(Outcome { dir, ended, samples, failure, remarks })
+    let finished = finish::finish(session, meta, options.heap, || signals::to_end().is_some());
+    let stopped = signals::to_end().filter(|_| matches!(finished, Err(TraceError::Stopped)));
+    let failure = finished.err().filter(|_| stopped.is_none()).map(RecordError::from);
+    Ok(Outcome { dir, ended, samples, stopped, failure, remarks })
 }
 
 /// The library in the program and the rings it writes to.
@@ -232,7 +238,7 @@ fn watch(
         fds.extend(exit.as_ref().map(AsRawFd::as_raw_fd));
         let mut polled: Vec<libc::pollfd> =
             fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL.0);
+        let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL);
         let mut names = finish::Checkpoints::new(FLUSH_INTERVAL);
         let status = loop {
             // SAFETY: `polled` is a live array of that many entries.
@@ -249,8 +255,10 @@ fn watch(
             let ended = running.ended();
             collector.scan(events, reader, session);
             if asked.elapsed() >= ask_after {
-                ask_nodes(session);
-                (asked, ask_after) = (Instant::now(), (ask_after * 2).min(NODES_INTERVAL.1));
+                let began = Instant::now();
+                session.ask_nodes(now());
+                asked = Instant::now();
+                ask_after = NODES_INTERVAL.max((asked - began) * NODES_SHARE);
             }
             if session.sink.is_full() || flushed.elapsed() >= FLUSH_INTERVAL {
                 finish::checkpoint(session, meta, &mut names);
@@ -265,26 +273,6 @@ fn watch(
         }
         Ended::from_wait_status(status)
     })
-}
-
-/// Asks where the pages lie that have been touched since the last question.
-fn ask_nodes(session: &mut Session) {
-    let time = now();
-    for (process, pages) in std::mem::take(&mut session.pages) {
-        if !session.tasks.is_present(process) {
-            continue;
-        }
-        let mut pages: Vec<u64> = pages.into_iter().collect();
-        pages.sort_unstable();
-        let pid = session.tasks.processes[process].row.pid;
-        let (rows, known) = (&mut session.sink.page_nodes, &mut session.page_nodes);
-        // The process may end at any moment: then there is nothing more to know.
-        let _ = nodes::query(pid, &pages, |page, node| {
-            if known.insert((process, page), node) != Some(node) {
-                rows.push(numamma_trace::PageNodeRow { process: process as i32, page: page as i64, node, time });
-            }
-        });
-    }
 }
 
 /// A word from the library's reader that can be polled for.

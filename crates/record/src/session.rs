@@ -46,14 +46,18 @@ pub struct Session {
     /// Sampled pages whose node is to be asked for.
     pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
     /// Nodes of pages as they were written last.
-    pub page_nodes: FxHashMap<(ProcessId, u64), i32>,
+    pub page_nodes: PerProcess<FxHashMap<u64, i32>>,
     /// Source of code addresses that have been looked up.
     pub(crate) sources: FxHashMap<(PathId, u64), std::rc::Rc<[numamma_symbols::Frame]>>,
     code: CodeCache,
     found: Vec<Found>,
     pub page_bytes: u64,
+    /// Whether pages may lie on different nodes.
+    pub several_nodes: bool,
     /// Keep only samples whose access reads (or writes).
     pub only: Option<Access>,
+    /// Whether the dataset is to be closed as fast as that can be.
+    pub stop: fn() -> bool,
 }
 
 impl Session {
@@ -72,12 +76,14 @@ impl Session {
             tentative: FxHashMap::default(),
             code_places: FxHashMap::default(),
             pages: FxHashMap::default(),
-            page_nodes: FxHashMap::default(),
+            page_nodes: PerProcess::default(),
             sources: FxHashMap::default(),
             code: CodeCache::default(),
             found: Vec::new(),
             page_bytes,
+            several_nodes: false,
             only: None,
+            stop: || false,
         }
     }
 
@@ -169,14 +175,13 @@ impl Session {
     pub(crate) fn forget_objects(&mut self, process: ProcessId) {
         *self.named.of(process) = FxHashMap::default();
         *self.touched.of(process) = FxHashSet::default();
-        self.pages.remove(&process);
+        self.forget_pages(process);
     }
 
     fn end_process(&mut self, pid: i32, time: i64) -> Option<ProcessId> {
         let process = self.tasks.end_process(pid, time)?;
         self.emit_objects(process, time);
-        // Nothing can be asked of it any more, and its tables are many.
-        self.pages.remove(&process);
+        // Its tables are many.
         self.tasks.processes[process].space.heap = Default::default();
         self.tasks.processes[process].space.maps = Default::default();
         Some(process)

@@ -1,19 +1,41 @@
-//! Signals that reach the recorder while the program runs.
+//! Signals that reach the recorder.
 //!
-//! The terminal sends Ctrl-C and Ctrl-\ to the whole foreground group: the program gets it by itself, and the recorder
-//! stays to write the dataset. What somebody sends to the recorder alone (kill, a batch system) is passed on.
+//! ```text
+//!   program runs       Ctrl-C: the terminal sends it to the whole foreground group; the program has its own
+//!                      kill, a batch system: sent to the recorder alone, passed on
+//!   dataset is written the first that would end us: what takes long is left out, the dataset closed, then we end by it
+//!                      the second: the end, at once; what is written by then is readable
+//! ```
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-static PROGRAM: AtomicI32 = AtomicI32::new(0);
+static PROGRAM: AtomicI32 = AtomicI32::new(NONE);
 static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+/// A signal that would have ended us while there was no program to pass it on to; 0 for none.
+static TO_END: AtomicI32 = AtomicI32::new(0);
 
 const PASSED_ON: [i32; 6] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
+/// No program: it has not begun, or it has ended.
+const NONE: i32 = 0;
 
 extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers.
     let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
     let program = PROGRAM.load(Ordering::Relaxed);
+    if program == NONE {
+        if matches!(signal, libc::SIGUSR1 | libc::SIGUSR2) {
+            return;
+        }
+        if TO_END.swap(signal, Ordering::Relaxed) != 0 {
+            // SAFETY: async-signal-safe calls; the signal is blocked here, and ends us when the handler returns.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+        }
+        return;
+    }
     // From the kernel (the terminal): the program has its own. From the program itself: not back to it.
     if code != libc::SI_KERNEL && program > 0 && sender != program {
         // SAFETY: kill is async-signal-safe; the program is our child and not yet waited for.
@@ -40,9 +62,24 @@ pub fn install() {
     }
 }
 
-/// The program that signals go to; 0 for none.
+/// The program that signals go to from now on; it gets one that has come already.
 pub fn set_program(pid: i32) {
     PROGRAM.store(pid, Ordering::Relaxed);
+    let signal = TO_END.swap(0, Ordering::Relaxed);
+    if signal != 0 {
+        // SAFETY: the program is our child and not yet waited for.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// The program has ended: signals are for us again.
+pub fn program_ended() {
+    PROGRAM.store(NONE, Ordering::Relaxed);
+}
+
+/// The signal that tells us to end, if one has come since the program ended.
+pub fn to_end() -> Option<i32> {
+    Some(TO_END.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
 /// Whether SIGPIPE was ignored when we were started. Rust's runtime ignores it before main; the program must get what

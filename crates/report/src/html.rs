@@ -39,6 +39,15 @@ pub const fn available() -> bool {
     !VIEW.is_empty()
 }
 
+/// Bytes from the start of a file that [`is_page`] needs.
+pub const HEAD: usize = 1024;
+
+/// Whether a file that begins with `head` is a page that [`render`] wrote, in any version.
+pub fn is_page(head: &[u8]) -> bool {
+    const TITLE: &[u8] = b"<title>NumaMMA</title>";
+    head.starts_with(b"<!doctype html>") && head.windows(TITLE.len()).any(|bytes| bytes == TITLE)
+}
+
 /// Writes the report of `findings` as one HTML file. Objects show their pages and samples if their `detail` is filled.
 pub fn render(findings: &Findings, out: &mut dyn Write) -> Result<(), HtmlError> {
     let (head, tail) = VIEW.split_once(DATA_MARK).ok_or(HtmlError::NotBuilt)?;
@@ -282,7 +291,10 @@ mod tests {
     fn says_what_to_do_when_the_view_was_not_built() {
         let mut out = Vec::new();
         match render(&Findings::default(), &mut out) {
-            Ok(()) => assert!(available() && out.starts_with(b"<!doctype html>") && out.ends_with(b"</html>\n")),
+            Ok(()) => {
+                assert!(available() && out.ends_with(b"</html>\n"));
+                assert!(is_page(&out[..HEAD]) && !is_page(b"<!doctype html><title>Mine</title>"));
+            }
             Err(error) => {
                 assert!(!available());
                 assert_eq!(error.to_string(), "built without the web view: run `make web` and rebuild");

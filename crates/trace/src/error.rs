@@ -32,6 +32,9 @@ pub enum TraceError {
         /// The reader's words.
         why: String,
     },
+    /// The writer was told to stop.
+    #[error("stopped while it was written")]
+    Stopped,
     /// The operating system refused.
     #[error("{}: {source}", path.display())]
     Io {

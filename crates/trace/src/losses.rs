@@ -75,6 +75,12 @@ loss_kinds! {
     Incomplete = "recording_cut",
         "The recorder was stopped before the program ended; what came after its last flush is missing.",
         "let numamma record finish";
+    WritingCut = "writing_cut",
+        "The recorder was told to end while it wrote the dataset: code that it had not looked up has no names.",
+        "let numamma record finish after the program has ended";
+    PageNodes = "pages_without_node",
+        "Pages whose process ended before it could be asked for their nodes.",
+        "a consequence of short processes: only what lives longer than 50 ms after it is touched has a node";
     UnknownCode = "code_unreadable",
         "Samples in code whose bytes could not be read.",
         "keep the program's files in place until the recording ends";

@@ -96,11 +96,21 @@ impl DatasetWriter {
 
     /// Makes one file of the parts of a table, in their order; `prepare` may reorder the rows of a part. The parts stay
     /// until [`Self::remove_parts`]: only a `meta.json` that says "complete" makes readers prefer the merged file.
-    pub fn merge<T: Table>(&self, mut prepare: impl FnMut(&mut Vec<T>)) -> Result<(), TraceError> {
+    ///
+    /// # Errors
+    /// [`TraceError::Stopped`] if `stop` says so between two parts: then nothing has changed.
+    pub fn merge<T: Table>(
+        &self,
+        stop: impl Fn() -> bool,
+        mut prepare: impl FnMut(&mut Vec<T>),
+    ) -> Result<(), TraceError> {
         let parts = part_files::<T>(&self.dir)?;
-        self.write_file::<T>(&table_file::<T>(&self.dir), |writer| {
+        let merged = self.write_file::<T>(&table_file::<T>(&self.dir), |writer| {
             let mut rows: Vec<T> = Vec::new();
             for part in &parts {
+                if stop() {
+                    return Err("stopped".into());
+                }
                 read_file(part, &mut |batch: &mut Vec<T>| rows.append(batch)).map_err(|e| e.to_string())?;
                 if rows.len() >= ROW_GROUP_ROWS {
                     prepare(&mut rows);
@@ -110,7 +120,8 @@ impl DatasetWriter {
             }
             prepare(&mut rows);
             writer.write(&T::to_batch(&rows)).map_err(|e| e.to_string())
-        })
+        });
+        merged.map_err(|error| if stop() { TraceError::Stopped } else { error })
     }
 
     /// Deletes the parts of a table that has been merged.

@@ -1,7 +1,8 @@
 //! `numamma html`
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use numamma_analyze::Analysis;
@@ -32,7 +33,27 @@ fn share(needs: &[u64], total: u64) -> u64 {
     total
 }
 
+/// Refuses to replace a file that is none of ours. Devices and pipes hold nothing that could be lost.
+fn check_replaced(path: &Path) -> Result<(), Failure> {
+    if !std::fs::metadata(path).is_ok_and(|file| file.is_file()) {
+        return Ok(());
+    }
+    let failed = |error| Failure::new(format!("{}: {error}", path.display()));
+    let mut head = Vec::new();
+    File::open(path).and_then(|file| file.take(html::HEAD as u64).read_to_end(&mut head)).map_err(failed)?;
+    if head.is_empty() || html::is_page(&head) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{}: exists and is not a page of numamma html; choose another -o or add --force to replace it",
+        path.display()
+    )))
+}
+
 pub fn run(arguments: Html) -> Result<ExitCode, Failure> {
+    if !arguments.force {
+        check_replaced(&arguments.output)?;
+    }
     let dataset = Dataset::open(&arguments.dir)?;
     let analysis = Analysis::new(&dataset)?;
     let shown = arguments.objects.min(analysis.findings().objects.len());

@@ -40,6 +40,13 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         eprintln!("numamma: the recording is not whole: {error}");
         return Ok(ExitCode::from(OWN_FAILURE));
     }
+    if let Some(signal) = outcome.stopped {
+        let dir = outcome.dir.display();
+        eprintln!(
+            "numamma: stopped while writing {dir}: it can be read, but code that was not looked up yet has no names"
+        );
+        signals::die_by(signal);
+    }
     if std::io::stderr().is_terminal() {
         let dir = outcome.dir.display();
         eprintln!("numamma: {} samples in {dir}; show them with `numamma report {dir}`", outcome.samples);
