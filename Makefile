@@ -12,10 +12,10 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test bench lint clean
+.PHONY: help setup build web demo test bench bench-heap lint clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-7s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
 
 setup: ## install the tools that building and testing need
 	@scripts/setup --for test
@@ -50,6 +50,11 @@ bench: ## measure the budgets
 	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory -C workloads
 	@benches/run
+
+bench-heap: ## measure what tracking allocations costs, beside other tools
+	@scripts/setup --for bench
+	@$(MAKE) --no-print-directory web
+	@benches/run heap
 
 lint: ## check format, lints and the rules of the source tree
 	@scripts/setup --for build
