@@ -12,7 +12,7 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test bench bench-heap lint clean
+.PHONY: help setup build web demo test soak bench bench-heap lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
@@ -44,6 +44,10 @@ demo: ## set up, build, record a small OpenMP program, print its report
 test: ## set up, build, lint and run all tests
 	@scripts/setup --for test
 	@scripts/test
+
+soak: ## stress the order of allocation events for ten minutes (NUMAMMA_SOAK=SECONDS)
+	@scripts/setup --for test
+	NUMAMMA_SOAK=$${NUMAMMA_SOAK:-600} cargo test $(LOCKED) --workspace --lib objects_keep_their_order -- --nocapture
 
 bench: ## measure the budgets
 	@scripts/setup --for bench
