@@ -126,10 +126,10 @@ struct Recorded {
 }
 
 /// Runs the program and reads its events as a recording does.
-fn record(dir: &Path, program: &Path, arguments: &[String], environment: &[(&str, &str)]) -> Recorded {
+fn record(dir: &Path, program: &Path, arguments: &[String], environment: &[(&str, &str)], ring_bytes: u32) -> Recorded {
     let library = dir.join("libnumamma.so");
     fs::write(&library, numamma_preload::LIBRARY).expect("write the library");
-    let segment = Segment::create(Options { ring_count: 64, ..Options::default() }).expect("a segment");
+    let segment = Segment::create(Options { ring_count: 64, ring_bytes, ..Options::default() }).expect("a segment");
     let log = dir.join("log");
     let mut command = Command::new(program);
     command.args(arguments).arg(&log).env("LD_PRELOAD", &library).env(ENVIRONMENT, segment.path());
@@ -261,12 +261,6 @@ fn compile(dir: &Path) -> PathBuf {
     program
 }
 
-/// One run and its check: how many entries of the log were met.
-fn round(dir: &Path, program: &Path, threads: u32, operations: u64, seed: u64, environment: &[(&str, &str)]) -> usize {
-    let arguments = [threads.to_string(), operations.to_string(), seed.to_string()];
-    check(dir, record(dir, program, &arguments, environment))
-}
-
 /// Allocators that give an address to the next who asks, or to the same thread first.
 const ALLOCATORS: [&[(&str, &str)]; 2] =
     [&[], &[("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1")]];
@@ -278,17 +272,21 @@ fn objects_keep_their_order() {
     let (begun, dir) = (Instant::now(), tempfile::tempdir().expect("a folder"));
     let program = compile(dir.path());
     let mut met = 0;
-    for seed in 0.. {
-        let environment = ALLOCATORS[seed as usize % ALLOCATORS.len()];
-        match soak {
-            Some(seconds) if begun.elapsed() >= Duration::from_secs(seconds) => break,
-            Some(_) => {
-                let threads = 2 + seed as u32 % 7;
-                met += round(dir.path(), &program, threads, 8_000_000 / u64::from(threads), 1000 + seed, environment);
-                eprintln!("round {seed}: {met} entries in all after {:.0?}", begun.elapsed());
-            }
-            None if seed == ALLOCATORS.len() as u64 => break,
-            None => met += round(dir.path(), &program, 4, 20_000, seed, environment),
+    for round in 0.. {
+        let done = soak.map_or(round == ALLOCATORS.len() as u64, |seconds| begun.elapsed().as_secs() >= seconds);
+        if done {
+            break;
+        }
+        // In a long round, rings with room for what comes while other work has all CPUs: a loss would end it.
+        let (threads, entries, ring_bytes) = match soak {
+            Some(_) => (2 + round % 7, 8_000_000, 8 << 20),
+            None => (4, 80_000, Options::default().ring_bytes),
+        };
+        let arguments = [threads, entries / threads, round].map(|number| number.to_string());
+        let environment = ALLOCATORS[round as usize % ALLOCATORS.len()];
+        met += check(dir.path(), record(dir.path(), &program, &arguments, environment, ring_bytes));
+        if soak.is_some() {
+            eprintln!("round {round}: {met} entries in all after {:.0?}", begun.elapsed());
         }
     }
     assert!(met >= 200_000, "{met}");
