@@ -179,10 +179,18 @@ fn record(dir: &Path, program: &Path, arguments: &[String], environment: &[(&str
     Recorded { status, events, lost, histories }
 }
 
+/// What is missing was counted: all that can be said of a run with losses.
+fn check_losses(recorded: &Recorded) {
+    let moments = recorded.histories.values().flat_map(|history| history.by_address.values());
+    let made =
+        moments.flat_map(|(moments, _)| moments).filter(|moment| matches!(moment, Logged::Acquired { .. })).count();
+    let is_made = |event: &Event| matches!(Change::of(event), Some(Change::Made { size, .. }) if is_ours(size));
+    let seen = recorded.events.iter().filter(|(.., event)| is_made(event)).count();
+    assert!(seen as u64 + recorded.lost >= made as u64, "{seen} of {made} seen, {} lost", recorded.lost);
+}
+
 /// Applies the events and compares; returns how many entries of the log were met.
 fn check(dir: &Path, mut recorded: Recorded) -> usize {
-    assert!(recorded.status.success(), "{}", recorded.status);
-    assert_eq!(recorded.lost, 0, "losses");
     let dataset = tempfile::tempdir_in(dir).expect("a folder");
     let writer = DatasetWriter::create(&dataset.path().join("run.numamma"), false).expect("a dataset");
     let mut session = Session::new(Sink::new(writer), 1_000_000, 4096);
@@ -277,14 +285,23 @@ fn objects_keep_their_order() {
         if done {
             break;
         }
-        // In a long round, rings with room for what comes while other work has all CPUs: a loss would end it.
+        // In a long round, rings with room for what comes while other work has all CPUs: rounds with losses say less.
         let (threads, entries, ring_bytes) = match soak {
             Some(_) => (2 + round % 7, 8_000_000, 8 << 20),
             None => (4, 80_000, Options::default().ring_bytes),
         };
         let arguments = [threads, entries / threads, round].map(|number| number.to_string());
         let environment = ALLOCATORS[round as usize % ALLOCATORS.len()];
-        met += check(dir.path(), record(dir.path(), &program, &arguments, environment, ring_bytes));
+        let recorded = record(dir.path(), &program, &arguments, environment, ring_bytes);
+        assert!(recorded.status.success(), "{}", recorded.status);
+        check_losses(&recorded);
+        if recorded.lost > 0 {
+            // Other work had all CPUs for longer than a writer waits.
+            assert!(soak.is_some(), "{} lost", recorded.lost);
+            eprintln!("round {round}: {} events lost and counted; not compared", recorded.lost);
+            continue;
+        }
+        met += check(dir.path(), recorded);
         if soak.is_some() {
             eprintln!("round {round}: {met} entries in all after {:.0?}", begun.elapsed());
         }
