@@ -12,10 +12,10 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test bench lint clean
+.PHONY: help setup build web demo test soak bench bench-heap lint clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-7s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
 
 setup: ## install the tools that building and testing need
 	@scripts/setup --for test
@@ -45,11 +45,20 @@ test: ## set up, build, lint and run all tests
 	@scripts/setup --for test
 	@scripts/test
 
+soak: ## stress the order of allocation events for ten minutes (NUMAMMA_SOAK=SECONDS)
+	@scripts/setup --for test
+	NUMAMMA_SOAK=$${NUMAMMA_SOAK:-600} cargo test $(LOCKED) --workspace --lib objects_keep_their_order -- --nocapture
+
 bench: ## measure the budgets
 	@scripts/setup --for bench
 	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory -C workloads
 	@benches/run
+
+bench-heap: ## measure what tracking allocations costs, beside other tools
+	@scripts/setup --for bench
+	@$(MAKE) --no-print-directory web
+	@benches/run heap
 
 lint: ## check format, lints and the rules of the source tree
 	@scripts/setup --for build

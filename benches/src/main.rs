@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod attribution;
+mod heap;
 mod machine;
 mod measure;
 mod output;
@@ -32,13 +33,17 @@ type Measured = Result<(Vec<Line>, Value), Failure>;
 type Run = fn(&Bench) -> Measured;
 
 /// A bench: its name, what it measures.
-const BENCHES: [(&str, Run); 5] = [
+const BENCHES: [(&str, Run); 6] = [
     ("attribution", attribution::run),
     ("size", size::run),
     ("report", report::run),
     ("pair", pair::run),
     ("overhead", overhead::run),
+    ("heap", heap::run),
 ];
+
+/// Takes long and compares with other tools: only when named.
+const ON_REQUEST: &str = "heap";
 
 /// What benches need to know.
 #[derive(Debug)]
@@ -120,7 +125,8 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
     let bench = Bench { quick: arguments.quick, target, scratch };
     let mut results = Results::new(bench.quick);
     for (name, run) in BENCHES {
-        if arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name) {
+        let named = arguments.names.iter().any(|wanted| wanted == name);
+        if named || (arguments.names.is_empty() && name != ON_REQUEST) {
             eprintln!("{name} ...");
             let load = machine::load();
             let (lines, raw) = run(&bench).map_err(|error| format!("{name}: {error}"))?;

@@ -11,6 +11,9 @@
 //! "Order"), hence before the scan that began later than that stamp. The one scan of slack covers records that the kernel
 //! was still writing on another CPU.
 
+#[cfg(test)]
+mod order;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -91,7 +91,9 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool, stop: fn() -> bo
         session.emit_objects(process, i64::MAX);
     }
     if heap {
-        let untracked = session.tasks.processes.iter().filter(|p| p.row.tracked == 0 && p.row.samples > 0).count();
+        // The command's own process, the first, also without a sample: the kernel samples no set-user-id program.
+        let processes = session.tasks.processes.iter().enumerate();
+        let untracked = processes.filter(|(n, p)| p.row.tracked == 0 && (p.row.samples > 0 || *n == 0)).count();
         session.losses.add(LossKind::UntrackedProcess, untracked as u64);
     }
     let unsampled = session.tasks.threads.iter().filter(|t| t.row.samples == 0 && t.row.end_time < end).count();

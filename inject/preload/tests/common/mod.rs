@@ -13,6 +13,19 @@ use tempfile::TempDir;
 /// No program of these tests runs anywhere near this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// An allocator that a signal handler may interrupt and call: glibc's would deadlock or break, with or without us.
+pub const ALLOCATOR: &str = r#"
+#include <stddef.h>
+#include <string.h>
+static char pool[64 << 20];
+static size_t used;
+static volatile int busy;
+void *malloc(size_t n) { for (busy = 0; busy < 20; busy++) ; return pool + __atomic_fetch_add(&used, (n + 31) & ~(size_t)15, __ATOMIC_RELAXED) % (60 << 20); }
+void free(void *p) { (void)p; for (busy = 0; busy < 20; busy++) ; }
+void *calloc(size_t n, size_t m) { return memset(malloc(n * m), 0, n * m); }
+void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) memcpy(q, p, n); return q; }
+"#;
+
 /// A directory with the library in it, and the programs compiled for one test.
 pub struct Bench {
     pub folder: TempDir,

@@ -1,0 +1,449 @@
+//! Programs that give a preloaded library trouble: recorded, they end and say what they end and say natively, and what is not
+//! tracked is named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use numamma_tests::report::Report;
+use numamma_tests::run::{Outcome, children, signal, until};
+use numamma_tests::{Run, skip, turns};
+
+/// A folder for one test, while nothing is measured.
+struct Place {
+    dir: tempfile::TempDir,
+    _turn: turns::Turn,
+}
+
+impl Place {
+    fn new() -> Place {
+        let turn = turns::together();
+        Place { dir: tempfile::tempdir().expect("a temporary folder"), _turn: turn }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn dataset(&self) -> PathBuf {
+        self.path("run.numamma")
+    }
+
+    /// Compiles C, or C++ with a compiler whose name ends in `++`.
+    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let run = self.try_compile(compiler, name, source, flags);
+        run.success();
+        self.path(name)
+    }
+
+    fn try_compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> Outcome {
+        let file = self.path(&format!("{name}.{}", if compiler.ends_with("++") { "cpp" } else { "c" }));
+        fs::write(&file, source).expect("the source");
+        // Without builtins: a malloc and free that nobody looks at would be removed.
+        let compiler = Run::new(compiler).args(["-O1", "-g", "-fno-builtin", "-pthread", "-o"]).arg(self.path(name));
+        compiler.arg(&file).args(flags).limit(120).run()
+    }
+
+    /// Runs a command natively and recorded: the same status and output. The report of it.
+    #[track_caller]
+    fn same(&self, command: &[&Path]) -> Report {
+        let native = Run::new(command[0]).args(&command[1..]).run();
+        let recorded = Run::record(&self.dataset()).args(command).run();
+        assert_eq!(recorded.shell_status(), native.shell_status(), "native: {native}\nrecorded: {recorded}");
+        assert_eq!(recorded.out(), native.out(), "native: {native}\nrecorded: {recorded}");
+        let own = |line: &&str| line.starts_with("numamma:") || line.starts_with("         ");
+        let err = recorded.err().lines().filter(|line| !own(line)).collect::<Vec<_>>().join("\n");
+        assert_eq!(err, native.err().trim_end(), "native: {native}\nrecorded: {recorded}");
+        Report::of(&self.dataset())
+    }
+
+    /// The same of a C program without arguments.
+    #[track_caller]
+    fn same_of(&self, source: &str, flags: &[&str]) -> Report {
+        self.same(&[&self.compile("gcc", "program", source, flags)])
+    }
+}
+
+/// How often a kind of loss was counted.
+fn lost(report: &Report, kind: &str) -> u64 {
+    report.losses.iter().filter(|loss| loss.kind == kind).map(|loss| loss.count).sum()
+}
+
+/// Allocations and releases of the call site in `function`.
+fn counted(report: &Report, function: &str) -> (u64, u64) {
+    let sites = report.sites.iter().filter(|site| site.site.function == function);
+    sites.fold((0, 0), |(made, freed), site| (made + site.count, freed + site.freed))
+}
+
+/// 5000 objects at one call site.
+const MAKES: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static __attribute__((noinline)) void *make(int i) { void *p = malloc(100 + i % 50); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+int main(void)
+{
+    void *p[5000];
+    for (int i = 0; i < 5000; i++) if (!(p[i] = make(i))) return 1;
+    for (int i = 0; i < 5000; i++) free(p[i]);
+    for (volatile long i = 0; i < 100000000; i++) ; /* samples: a process without any has nothing to be told of */
+    puts("made");
+    return 7;
+}
+"#;
+
+#[test]
+fn shared_allocators_are_tracked() {
+    for allocator in ["jemalloc", "tcmalloc", "tcmalloc_minimal", "mimalloc"] {
+        let place = Place::new();
+        let flags = ["-Wl,--no-as-needed".to_owned(), format!("-l{allocator}")];
+        if place.try_compile("gcc", "program", MAKES, &[&flags[0], &flags[1]]).shell_status() != 0 {
+            skip::missing("shared_allocators_are_tracked", allocator);
+            continue;
+        }
+        let report = place.same(&[&place.path("program")]);
+        assert_eq!(counted(&report, "make"), (5000, 5000), "{allocator}: {:?}", report.losses);
+        assert_eq!(lost(&report, "own_allocator"), 0, "{allocator}");
+        assert!(report.processes.iter().all(|process| process.tracked), "{allocator}: {:?}", report.processes);
+    }
+}
+
+/// Calls within the executable cannot be seen: that is said.
+#[test]
+fn allocators_in_the_executable_are_named() {
+    let archives: [(&str, &[&str]); 2] = [
+        ("libjemalloc.a", &["-l:libjemalloc.a", "-lm", "-ldl"]),
+        ("libtcmalloc_minimal.a", &["-l:libtcmalloc_minimal.a", "-lstdc++", "-lm"]),
+    ];
+    for (archive, flags) in archives {
+        let place = Place::new();
+        if place.try_compile("gcc", "program", MAKES, flags).shell_status() != 0 {
+            skip::missing("allocators_in_the_executable_are_named", archive);
+            continue;
+        }
+        let report = place.same(&[&place.path("program")]);
+        assert_eq!(lost(&report, "own_allocator"), 1, "{archive}: {:?}", report.losses);
+        assert_eq!(counted(&report, "make"), (0, 0), "{archive}");
+    }
+}
+
+#[test]
+fn programs_with_a_sanitizer() {
+    let place = Place::new();
+    let program = place.compile("gcc", "program", MAKES, &["-fsanitize=address"]);
+    let report = place.same(&[&program]);
+    assert_eq!(lost(&report, "sanitizer"), 1, "{:?}", report.losses);
+}
+
+#[test]
+fn static_programs() {
+    let place = Place::new();
+    let report = place.same_of(MAKES, &["-static"]);
+    assert!(lost(&report, "untracked_process") >= 1, "{:?}", report.losses);
+    // Started by one that is tracked, too.
+    let place = Place::new();
+    let program = place.compile("gcc", "program", MAKES, &["-static"]);
+    let script = place.path("script");
+    fs::write(&script, format!("{} ; echo $?\n", program.display())).expect("the script");
+    place.same(&[Path::new("sh"), &script]);
+}
+
+#[test]
+fn programs_of_another_libc() {
+    if !skip::installed("musl-gcc") {
+        return skip::missing("programs_of_another_libc", "musl-gcc");
+    }
+    for flags in [&["-static"][..], &[]] {
+        let place = Place::new();
+        let program = place.compile("musl-gcc", "program", MAKES, flags);
+        place.same(&[&program]);
+    }
+}
+
+/// The loader ignores the library for a program that runs with another's rights.
+#[test]
+fn setuid_programs() {
+    if !skip::is_root() {
+        return skip::skipped("setuid_programs", "only root makes them");
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let source = MAKES
+        .replace("puts(\"made\")", "printf(\"made by %d\\n\", geteuid())")
+        .replace("<stdlib.h>", "<stdlib.h>\n#include <unistd.h>");
+    let program = place.compile("gcc", "program", &source, &[]);
+    std::os::unix::fs::chown(&program, Some(65534), None).expect("another owner");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("the bit");
+    fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o755)).expect("a folder for all");
+    if Run::new(&program).run().out() != "made by 65534\n" {
+        return skip::skipped("setuid_programs", "the file system ignores the bit");
+    }
+    let report = place.same(&[&program]);
+    assert!(lost(&report, "untracked_process") >= 1, "{:?}", report.losses);
+}
+
+#[test]
+fn chains_of_shells() {
+    let place = Place::new();
+    let script = place.path("script");
+    let text = "exec sh -c 'exec bash -c \"exec sh -c \\\"exec env A=1 bash -c true\\\"\"'\n";
+    fs::write(&script, text.replace("true", "'(echo $A; exec sh -c \\\"exit 5\\\")'")).expect("the script");
+    place.same(&[Path::new("sh"), &script]);
+    let place = Place::new();
+    let script = place.path("script");
+    fs::write(
+        &script,
+        "i=0; while [ $i -lt 150 ]; do i=$((i+1)); v=$(sh -c 'exec echo a'); (:) ; done; echo $i $v | tr a b\n",
+    )
+    .expect("the script");
+    let report = place.same(&[Path::new("sh"), &script]);
+    assert_eq!(lost(&report, "heap_no_ring"), 0);
+    assert_eq!(lost(&report, "objects_overwritten"), 0, "{:?}", report.losses);
+}
+
+/// More threads than there are rings over a life, and a thousand at once.
+#[test]
+fn very_many_threads() {
+    let source = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static pthread_barrier_t all;
+static __attribute__((noinline)) void *make(void) { void *p = malloc(123); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+static void *brief(void *arg) { free(make()); return arg; }
+static void *waits(void *arg) { void *p = make(); pthread_barrier_wait(&all); free(p); return arg; }
+int main(void)
+{
+    static pthread_t t[1000];
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    for (int round = 0; round < 11000 / 50; round++) {
+        for (int i = 0; i < 50; i++) if (pthread_create(&t[i], &attr, brief, 0)) return 1;
+        for (int i = 0; i < 50; i++) pthread_join(t[i], 0);
+    }
+    pthread_barrier_init(&all, 0, 1000);
+    for (int i = 0; i < 1000; i++) if (pthread_create(&t[i], &attr, waits, 0)) return 2;
+    for (int i = 0; i < 1000; i++) pthread_join(t[i], 0);
+    puts("joined");
+    return 0;
+}
+"#;
+    let place = Place::new();
+    let report = place.same_of(source, &[]);
+    assert_eq!(counted(&report, "make"), (12_000, 12_000), "{:?}", report.losses);
+    assert_eq!(lost(&report, "heap_no_ring") + lost(&report, "heap_ring_full"), 0, "{:?}", report.losses);
+}
+
+/// Everywhere that code runs before and after main.
+#[test]
+fn before_and_after_main() {
+    let source = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <threads.h>
+#define MAKE(name) static __attribute__((noinline)) void name(void) { void *p = malloc(77); __asm__ volatile("" : : "r"(p) : "memory"); free(p); }
+MAKE(in_constructor) MAKE(in_destructor) MAKE(in_atexit) MAKE(in_key) MAKE(in_tss) MAKE(in_handler) MAKE(in_on_exit)
+__attribute__((constructor)) static void constructor(void) { in_constructor(); }
+__attribute__((destructor)) static void destructor(void) { in_destructor(); }
+static void key_gone(void *p) { in_key(); free(p); }
+static void tss_gone(void *p) { in_tss(); free(p); }
+static void handler(int n) { (void)n; in_handler(); }
+static void exited(int status, void *arg) { (void)status, (void)arg; in_on_exit(); }
+static pthread_key_t key;
+static tss_t tss;
+static void *work(void *arg) { pthread_setspecific(key, malloc(1)); tss_set(tss, malloc(2)); return arg; }
+int main(void)
+{
+    pthread_t t;
+    signal(SIGUSR1, handler);
+    raise(SIGUSR1);
+    atexit(in_atexit);
+    on_exit(exited, 0);
+    pthread_key_create(&key, key_gone);
+    tss_create(&tss, tss_gone);
+    pthread_create(&t, 0, work, 0);
+    pthread_join(t, 0);
+    puts("main");
+    return 0;
+}
+"#;
+    let place = Place::new();
+    let report = place.same_of(source, &["-Wl,-z,now"]);
+    for site in ["constructor", "destructor", "atexit", "key", "tss", "handler", "on_exit"] {
+        assert_eq!(counted(&report, &format!("in_{site}")), (1, 1), "{site}: {:?}", report.sites);
+    }
+}
+
+#[test]
+fn cpp_thread_locals() {
+    let source = r#"
+#include <cstdlib>
+#include <cstdio>
+#include <thread>
+#include <vector>
+__attribute__((noinline)) static void *make() { void *p = std::malloc(99); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+struct Holder { void *p = make(); ~Holder() { std::free(p); std::free(make()); } };
+thread_local Holder holder;
+int main()
+{
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 20; i++) threads.emplace_back([] { if (!holder.p) std::abort(); });
+    for (auto &t : threads) t.join();
+    if (!holder.p) return 1;
+    std::puts("joined");
+}
+"#;
+    let place = Place::new();
+    let report = place.same(&[&place.compile("g++", "program", source, &[])]);
+    assert_eq!(counted(&report, "make"), (42, 42), "{:?}", report.losses);
+}
+
+/// Children made in every way, of a program with threads that allocate meanwhile.
+#[test]
+fn children_of_a_threaded_program() {
+    let source = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static volatile int over;
+static __attribute__((noinline)) void *make(void) { void *p = malloc(123); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+static __attribute__((noinline)) void child(void) { for (int i = 0; i < 100; i++) free(malloc(321)); }
+static void *busy(void *arg) { while (!over) { free(make()); usleep(10); } return arg; }
+int main(int argc, char **argv)
+{
+    if (argc > 1) { child(); return 3; }
+    pthread_t t[3];
+    int bad = 0, status;
+    for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, busy, 0);
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        if (pid == 0) { child(); exit(3); }
+        waitpid(pid, &status, 0);
+        bad += !WIFEXITED(status) || WEXITSTATUS(status) != 3;
+        pid = vfork();
+        if (pid == 0) { execl("/proc/self/exe", argv[0], "child", (char *)0); _exit(1); }
+        waitpid(pid, &status, 0);
+        bad += !WIFEXITED(status) || WEXITSTATUS(status) != 3;
+        char *leaf[] = {argv[0], "child", 0};
+        bad += posix_spawn(&pid, "/proc/self/exe", 0, 0, leaf, environ) != 0;
+        waitpid(pid, &status, 0);
+        bad += !WIFEXITED(status) || WEXITSTATUS(status) != 3;
+    }
+    over = 1;
+    for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+    printf("bad %d\n", bad);
+    return 0;
+}
+"#;
+    let place = Place::new();
+    let report = place.same_of(source, &[]);
+    assert_eq!(counted(&report, "child"), (6000, 6000), "{:?}", report.losses);
+    // Children have what their parents had; nothing was released twice or made where something lived.
+    assert_eq!(lost(&report, "objects_overwritten"), 0, "{:?}", report.losses);
+}
+
+/// The call stack of an object leads through a library that is closed while the object lives.
+#[test]
+fn a_closed_library_stays_in_call_stacks() {
+    let place = Place::new();
+    let library = "#include <stdlib.h>\n#include <string.h>\nchar *work(void) { char *p = malloc(8 << 20); memset(p, 1, 8 << 20); return p; }";
+    place.compile("gcc", "library.so", library, &["-shared", "-fPIC"]);
+    let source = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    long sum = 0;
+    void *library = dlopen(argv[argc - 1], RTLD_NOW);
+    if (!library) return 1;
+    char *p = ((char *(*)(void))dlsym(library, "work"))();
+    if (dlclose(library)) return 2;
+    for (int round = 0; round < 60; round++) for (long i = 0; i < 8 << 20; i++) sum += p[i];
+    free(p);
+    printf("%ld\n", sum);
+    return 0;
+}
+"#;
+    let program = place.compile("gcc", "program", source, &["-ldl"]);
+    let report = place.same(&[&program, &place.path("library.so")]);
+    assert_eq!(counted(&report, "work"), (1, 1), "{:?}", report.sites);
+    let object = report.objects.first().expect("an object");
+    assert_eq!(object.site.as_ref().map(|site| site.function.as_str()), Some("work"));
+}
+
+/// Pairs of malloc and free until `seconds` are over; says how many.
+const PAIRS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static __attribute__((noinline)) void *make(void) { void *p = malloc(64); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+int main(int argc, char **argv)
+{
+    double seconds = atof(argv[argc - 1]);
+    struct timespec begin, now;
+    long pairs = 0;
+    puts("begun");
+    fflush(stdout);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        for (int i = 0; i < 1000; i++) free(make());
+        pairs += 1000;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec) < seconds);
+    printf("%ld\n", pairs);
+    return 4;
+}
+"#;
+
+/// A recorder that is stopped for ten seconds: the program does not wait for it, and each event that found no room is counted.
+#[test]
+fn the_recorder_is_stopped_for_a_while() {
+    let place = Place::new();
+    let program = place.compile("gcc", "program", PAIRS, &[]);
+    let running = Run::record(&place.dataset()).arg(&program).arg("3").start();
+    running.wait_for_output("begun");
+    let recorder = running.pid();
+    let program = children(recorder).first().copied().expect("the program");
+    signal(recorder, libc::SIGSTOP);
+    let stopped = std::time::Instant::now();
+    // A child that was not waited for stays, as a zombie.
+    until("the program to end", Duration::from_secs(9), || !numamma_tests::run::alive(program));
+    std::thread::sleep(Duration::from_secs(10).saturating_sub(stopped.elapsed()));
+    signal(recorder, libc::SIGCONT);
+    let outcome = running.wait().exits(4);
+    let pairs: u64 = outcome.out().lines().nth(1).and_then(|line| line.parse().ok()).expect("a number");
+    let report = Report::of(&place.dataset());
+    let (made, _) = counted(&report, "make");
+    let (dropped, overwritten) = (lost(&report, "heap_ring_full"), lost(&report, "objects_overwritten"));
+    assert!(dropped > 0 && made < pairs, "{made} of {pairs}, {:?}", report.losses);
+    assert!(made + dropped >= pairs, "{made} of {pairs}, {dropped} dropped");
+    assert!(overwritten <= dropped, "{overwritten} overwritten, {dropped} dropped");
+}
+
+/// A recorder that is killed: the program is held up by no more than its bounded wait.
+#[test]
+fn the_recorder_is_killed_while_the_program_allocates() {
+    let place = Place::new();
+    let program = place.compile("gcc", "program", PAIRS, &[]);
+    let running = Run::record(&place.dataset()).arg(&program).arg("3").start();
+    running.wait_for_output("begun");
+    let recorder = running.pid();
+    let program = children(recorder).first().copied().expect("the program");
+    let output = running.stdout_handle();
+    signal(recorder, libc::SIGKILL);
+    running.wait().exits(137);
+    until("the program to end", Duration::from_secs(6), || !numamma_tests::run::alive(program));
+    let output = String::from_utf8_lossy(&output.contents()).into_owned();
+    let pairs: u64 = output.lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{output:?}"));
+    assert!(pairs >= 1000, "{pairs}");
+}
