@@ -158,10 +158,16 @@ fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
             file: function.and_then(|f| f.file.clone()).unwrap_or_default(),
             line: function.map_or(0, |f| f.line as i32),
             ip: chosen.as_ref().map_or(0, |(ip, _)| *ip as i64),
+            depth: -1,
+            via: String::new(),
+            name: String::new(),
             count: stack.count as i64,
             bytes: stack.bytes as i64,
             freed: stack.freed as i64,
             peak_bytes: stack.peak_bytes as i64,
+            lifetime_min: stack.lifetimes.shortest,
+            lifetime_max: stack.lifetimes.longest,
+            lifetime_total: stack.lifetimes.total,
         });
     }
     (sites, frames)

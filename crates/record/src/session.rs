@@ -25,6 +25,9 @@ struct Tentative {
     addr: u64,
     object: Live,
     touched: bool,
+    /// What was booked of it.
+    bytes: u64,
+    lived: Option<i64>,
 }
 
 /// A thread's row without what its old address space meant.
@@ -348,11 +351,13 @@ impl Session {
             }
             Event::Free { address, tentative: may_fail, .. } => {
                 if let Some(object) = self.heap_mut(process).remove(address) {
-                    self.stacks.released(object.stack, object.bytes, true);
+                    let (bytes, lived) = (object.bytes, Some(time - object.start));
+                    self.stacks.released(object.stack, bytes, lived);
                     let touched = self.touched.of(process).contains(&(SiteKind::Heap, address));
                     if may_fail {
                         let kind = SiteKind::Heap;
-                        self.tentative.insert(thread, vec![Tentative { kind, addr: address, object, touched }]);
+                        self.tentative
+                            .insert(thread, vec![Tentative { kind, addr: address, object, touched, bytes, lived }]);
                     }
                     self.released(process, SiteKind::Heap, address, object, time);
                 }
@@ -418,7 +423,7 @@ impl Session {
         };
         for (at, old) in table.insert(address, object) {
             self.losses.add(LossKind::Overwritten, 1);
-            self.stacks.released(old.stack, old.bytes, true);
+            self.stacks.released(old.stack, old.bytes, Some(time - old.start));
             self.released(process, kind, at, old, time);
         }
     }
@@ -431,7 +436,6 @@ impl Session {
         let mut removed = Vec::new();
         for (addr, object) in self.maps_mut(process).remove_range(address, end) {
             let touched = self.touched.of(process).contains(&(kind, addr));
-            removed.push(Tentative { kind, addr, object, touched });
             self.released(process, kind, addr, object, time);
             let pieces: Vec<(u64, u64)> = [addr, end]
                 .into_iter()
@@ -442,7 +446,10 @@ impl Session {
                 .collect();
             let left: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
             // What is left of it is the same object still.
-            self.stacks.released(object.stack, object.bytes - left.min(object.bytes), pieces.is_empty());
+            let lived = pieces.is_empty().then_some(time - object.start);
+            let bytes = object.bytes - left.min(object.bytes);
+            self.stacks.released(object.stack, bytes, lived);
+            removed.push(Tentative { kind, addr, object, touched, bytes, lived });
             if touched {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
             }
@@ -452,8 +459,8 @@ impl Session {
 
     /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
     fn take_back(&mut self, process: ProcessId, released: Vec<Tentative>) {
-        for Tentative { kind, addr, object, touched } in released {
-            self.stacks.revived(object.stack, object.bytes);
+        for Tentative { kind, addr, object, touched, bytes, lived } in released {
+            self.stacks.revived(object.stack, bytes, lived);
             match kind {
                 SiteKind::Heap => self.heap_mut(process).insert(addr, object),
                 SiteKind::Mmap => self.maps_mut(process).insert(addr, object),
