@@ -4,6 +4,7 @@ use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, Rule, SampleRow, Th
 use numamma_wire::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
@@ -57,8 +58,8 @@ pub struct Session {
     pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
     /// Nodes of pages as they were written last.
     pub page_nodes: FxHashMap<(ProcessId, u64), i32>,
-    /// Source of code addresses that have been looked up.
-    pub(crate) sources: FxHashMap<(PathId, u64), std::rc::Rc<[numamma_symbols::Frame]>>,
+    /// What has been looked up of code addresses.
+    pub(crate) callsites: CallSites,
     code: CodeCache,
     found: Vec<Found>,
     pub page_bytes: u64,
@@ -82,7 +83,7 @@ impl Session {
             code_places: FxHashMap::default(),
             pages: FxHashMap::default(),
             page_nodes: FxHashMap::default(),
-            sources: FxHashMap::default(),
+            callsites: CallSites::default(),
             code: CodeCache::default(),
             found: Vec::new(),
             page_bytes,
