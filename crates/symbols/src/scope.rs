@@ -49,6 +49,8 @@ pub struct LocalPlace {
     pub low: u64,
     /// Address after the last one.
     pub high: u64,
+    /// The byte of the variable from which on it is there: the compiler may take a structure apart.
+    pub from: u64,
     /// The place.
     pub at: Location,
 }
@@ -62,6 +64,8 @@ pub enum Location {
     Frame(i64),
     /// In memory, so many bytes from what a register holds.
     Memory(u16, i64),
+    /// In memory, at the address that lies so many bytes from the frame's canonical address.
+    ThroughFrame(i64),
 }
 
 /// How to find a frame's canonical address: a register, and what to add to it.

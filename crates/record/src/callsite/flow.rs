@@ -16,11 +16,13 @@ use numamma_symbols::Module;
 use rustc_hash::FxHashSet;
 
 /// Instructions that are followed on one way through the code.
-const MOST_STEPS: usize = 96;
+const MOST_STEPS: usize = 256;
 /// Ways that are followed.
-const MOST_WAYS: usize = 16;
+const MOST_WAYS: usize = 32;
 /// The farthest from the allocation's start that a pointer is still its own: a header, the count of a C++ array.
 const HEADER: i64 = 64;
+/// The count in front of a C++ array whose elements need to be destroyed, for elements of every alignment.
+pub const COUNT: std::ops::RangeInclusive<i64> = 8..=16;
 
 const RAX: usize = 0;
 const RSP: usize = 4;
@@ -67,6 +69,8 @@ pub struct Sighting {
     /// The next instruction.
     pub pc: u64,
     pub place: Place,
+    /// How far behind the allocation's start it pointed.
+    pub ahead: i64,
     pub registers: Registers,
 }
 
@@ -155,7 +159,7 @@ pub fn follow(module: &Module, back: u64, out: Option<Value>) -> Flow {
             state.registers[RAX] = None;
             state.memory.push((address, (Base::Result, 0)));
             let place = Place::Memory(address);
-            flow.sightings.push(Sighting { pc: back, place, registers: state.registers });
+            flow.sightings.push(Sighting { pc: back, place, ahead: 0, registers: state.registers });
         }
     }
     let mut factory = InstructionInfoFactory::new();
@@ -163,7 +167,7 @@ pub fn follow(module: &Module, back: u64, out: Option<Value>) -> Flow {
     let mut begun = FxHashSet::default();
     while let Some((from, state)) = ways.pop() {
         if begun.len() < MOST_WAYS && begun.insert(from) {
-            walk(&function, from, state, &mut factory, &mut ways, &mut flow);
+            walk(module, &function, from, state, &mut factory, &mut ways, &mut flow);
         }
     }
     flow
@@ -171,6 +175,7 @@ pub fn follow(module: &Module, back: u64, out: Option<Value>) -> Flow {
 
 /// Follows one way; others that branch off are added to `ways`.
 fn walk(
+    module: &Module,
     function: &Function<'_>,
     from: u64,
     mut state: State,
@@ -181,17 +186,12 @@ fn walk(
     let mut pc = from;
     let mut seen = FxHashSet::default();
     for _ in 0..MOST_STEPS {
-        for (n, value) in state.registers.iter().enumerate() {
-            if *value == Some((Base::Result, 0)) {
-                let place = Place::Register(n as u8);
-                flow.sightings.push(Sighting { pc, place, registers: state.registers });
-            }
-        }
+        flow.look(pc, &state);
         let Some(i) = function.decode(pc).filter(|_| seen.insert(pc)) else { return };
         match i.flow_control() {
             FlowControl::Next => {
                 if let Some((address, value)) = state.step(&i, factory) {
-                    flow.stored(address, value, i.next_ip(), &state.registers);
+                    flow.stored(address, value);
                 }
             }
             FlowControl::ConditionalBranch if i.is_jcc_short_or_near() => {
@@ -206,7 +206,12 @@ fn walk(
             FlowControl::Call | FlowControl::IndirectCall => {
                 // rdi, rsi, rdx, rcx, r8, r9
                 flow.passed_on |= [7, 6, 2, 1, 8, 9].iter().any(|&n: &usize| is_result(state.registers[n]));
+                let same = i.flow_control() == FlowControl::Call
+                    && is_result(state.registers[RDI])
+                    && module.function_name(i.near_branch_target()).is_some_and(|name| returns_argument(&name));
+                let argument = state.registers[RDI].filter(|_| same);
                 state.call();
+                state.registers[RAX] = argument;
             }
             FlowControl::Return => {
                 flow.returned |= is_result(state.registers[RAX]);
@@ -249,13 +254,29 @@ fn is_result(value: Option<Value>) -> bool {
     matches!(value, Some((Base::Result, 0..=HEADER)))
 }
 
+/// Whether a function of the C library returns its first argument, as compilers know.
+fn returns_argument(name: &str) -> bool {
+    let name = name.trim_end_matches("@plt").trim_start_matches("__").trim_end_matches("_chk");
+    matches!(name, "memset" | "memcpy" | "memmove" | "strcpy" | "strncpy" | "strcat")
+}
+
 impl Flow {
-    fn stored(&mut self, address: Value, value: Option<Value>, pc: u64, registers: &Registers) {
+    /// Notes where the pointer is; in memory too, since a variable may be said to be there only later.
+    fn look(&mut self, pc: u64, state: &State) {
+        let registers = (0..).zip(&state.registers).map(|(n, value)| (Place::Register(n), *value));
+        let memory = state.memory.iter().map(|(address, value)| (Place::Memory(*address), Some(*value)));
+        for (place, value) in registers.chain(memory) {
+            if let Some((Base::Result, ahead @ 0..=HEADER)) = value {
+                self.sightings.push(Sighting { pc, place, ahead, registers: state.registers });
+            }
+        }
+    }
+
+    fn stored(&mut self, address: Value, value: Option<Value>) {
         if address.0 == Base::Result {
             self.filled += 1;
         } else if is_result(value) {
             self.handed_out |= !matches!(address.0, Base::Frame | Base::Image);
-            self.sightings.push(Sighting { pc, place: Place::Memory(address), registers: *registers });
         }
     }
 }

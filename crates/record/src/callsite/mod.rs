@@ -140,9 +140,16 @@ impl CallSites {
     fn ask_scopes(&mut self, modules: &mut ModuleStore, chains: &[Vec<Link>]) {
         let mut questions: FxHashMap<PathId, FxHashSet<u64>> = FxHashMap::default();
         for links in chains {
-            let Some(first) = links.iter().position(|link| link.is_user) else { continue };
-            // The method of a container that is called is one frame further in.
-            for link in links[first.saturating_sub(1)..].iter().take(DEEPEST_WRAPPER + 2) {
+            let Some(first) = links.iter().find(|link| link.is_user).map(|link| link.place) else { continue };
+            // The method of a container that is called is one place further in.
+            let from = links.iter().position(|link| link.place + 1 >= first).unwrap_or(0);
+            let (mut users, mut last) = (0, 0);
+            for link in &links[from..] {
+                users += usize::from(link.is_user);
+                if users > DEEPEST_WRAPPER && link.place > last {
+                    break;
+                }
+                last = link.place;
                 if let Some((path, address)) = link.call.filter(|at| !self.scopes.contains_key(at)) {
                     questions.entry(path).or_default().insert(address);
                 }
@@ -191,13 +198,14 @@ impl CallSites {
         let module = modules.get(path)?;
         if self.is_passed_up(modules, links, link) {
             let flow = self.flow(modules, link)?;
-            let name = variable::stored_in(&module, self.scope(link), &flow.sightings);
-            if name.is_some() {
-                return name;
+            let stored = |counted| variable::stored_in(&module, self.scope(link), &flow.sightings, counted);
+            let counted = || stored(makes_array(&module, call));
+            if let Some(name) = stored(false).or_else(counted) {
+                return Some(without_function(name, link.name()));
             }
         }
         // A container's method was called: what it allocates is the container's.
-        let method = links[..standing].last().filter(|inner| inner.place < link.place)?;
+        let method = links[..standing].iter().rfind(|inner| inner.place < link.place)?;
         let has_object = |scope: &Scope| scope.locals.first().is_some_and(|local| local.name == "this");
         if !frame::is_container(method.name()) || !self.scope(method).is_some_and(has_object) {
             return None;
@@ -206,11 +214,23 @@ impl CallSites {
     }
 }
 
+/// A function's own static variable is told by its name alone, as its other variables are.
+fn without_function(name: String, function: &str) -> String {
+    let own = name.strip_prefix(function).and_then(|rest| rest.strip_prefix("::"));
+    own.map(str::to_owned).unwrap_or(name)
+}
+
 /// Where the allocator itself stores the pointer instead of returning it.
 fn stored_by_callee(module: &Arc<Module>, call: u64) -> Option<Value> {
     let call = flow::before_call(module, call.wrapping_add(1))?;
     call.callee.as_deref().filter(|name| name.trim_end_matches("@plt") == "posix_memalign")?;
     call.argument()
+}
+
+/// Whether a call is of C++'s `new T[n]`, which may put the count in front.
+fn makes_array(module: &Arc<Module>, call: u64) -> bool {
+    let call = flow::before_call(module, call.wrapping_add(1));
+    call.and_then(|call| call.callee).is_some_and(|callee| callee.starts_with("operator new[]"))
 }
 
 /// A site by one of the links, or by the innermost.

@@ -182,16 +182,16 @@ impl<'a> Pass<'_, '_, 'a> {
         let Ok(entry) = unit.unit.entry(offset) else { return Vec::new() };
         let Some(value) = entry.attr_value(gimli::DW_AT_location) else { return Vec::new() };
         if let Some(expression) = value.exprloc_value() {
-            let at = location(unit, expression, base);
-            return at.map(|at| LocalPlace { low: 0, high: u64::MAX, at }).into_iter().collect();
+            let parts = locations(unit, expression, base).into_iter();
+            return parts.map(|(from, at)| LocalPlace { low: 0, high: u64::MAX, from, at }).collect();
         }
         let mut places = Vec::new();
         let Ok(Some(mut list)) = unit.dwarf.attr_locations(unit.unit, value) else { return places };
         while let Ok(Some(entry)) = list.next() {
-            if let Some(at) = location(unit, entry.data, base) {
-                places.push(LocalPlace { low: entry.range.begin, high: entry.range.end, at });
-            }
-            if places.len() == MOST_PLACES {
+            let (low, high) = (entry.range.begin, entry.range.end);
+            let parts = locations(unit, entry.data, base).into_iter();
+            places.extend(parts.map(|(from, at)| LocalPlace { low, high, from, at }));
+            if places.len() >= MOST_PLACES {
                 break;
             }
         }
@@ -254,10 +254,39 @@ fn frame_base(unit: Unit<'_, '_>, function: UnitOffset) -> Option<Base> {
     operations.next().ok()?.is_none().then_some(base)
 }
 
-/// Where an expression says that a variable is; none for computed values and what is in pieces but for the first.
-fn location(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: Option<Base>) -> Option<Location> {
+/// Where an expression says that the parts of a variable are, with the byte at which each begins; computed values are
+/// nowhere.
+fn locations(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: Option<Base>) -> Vec<(u64, Location)> {
     let mut operations = expression.operations(unit.unit.encoding());
-    let location = match operations.next().ok()?? {
+    let (mut found, mut from, mut part) = (Vec::new(), 0_u64, None);
+    let mut is_known = true;
+    while let Ok(Some(operation)) = operations.next() {
+        match operation {
+            Operation::Piece { size_in_bits, bit_offset: None } => {
+                found.extend(part.take().filter(|_| is_known).map(|at| (from, at)));
+                from = from.saturating_add(size_in_bits / 8);
+                is_known = true;
+            }
+            Operation::Deref { space: false, .. } => {
+                part = match part {
+                    Some(Location::Frame(offset)) => Some(Location::ThroughFrame(offset)),
+                    _ => None,
+                };
+                is_known &= part.is_some();
+            }
+            first if part.is_none() && is_known => {
+                part = simple(&first, base);
+                is_known = part.is_some();
+            }
+            _ => is_known = false,
+        }
+    }
+    found.extend(part.filter(|_| is_known).map(|at| (from, at)));
+    found
+}
+
+fn simple(operation: &Operation<SliceReader<'_>>, base: Option<Base>) -> Option<Location> {
+    Some(match *operation {
         Operation::Register { register } => Location::Register(register.0),
         Operation::RegisterOffset { register, offset, .. } => Location::Memory(register.0, offset),
         Operation::FrameOffset { offset } => match base? {
@@ -266,11 +295,5 @@ fn location(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: O
         },
         Operation::CallFrameCFA => Location::Frame(0),
         _ => return None,
-    };
-    match operations.next().ok()? {
-        None => Some(location),
-        // The compiler took a structure apart: its first word is what a descriptor's pointer, or a vector's, is.
-        Some(Operation::Piece { size_in_bits: 64, .. }) => Some(location),
-        Some(_) => None,
-    }
+    })
 }
