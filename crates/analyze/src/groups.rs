@@ -16,6 +16,8 @@ pub type GroupId = u32;
 pub struct Group {
     pub kind: ObjectKind,
     pub name: String,
+    /// Where it was allocated, if `name` is the variable's that the pointer was stored in.
+    pub allocated: Option<String>,
     pub module: Option<String>,
     /// A site of the dataset that made its objects; all of them share the site's frame.
     pub site: Option<i32>,
@@ -130,17 +132,20 @@ fn key(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Key {
 
 fn new_group(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Group {
     let site = (row.site != NONE).then_some(row.site);
+    let variable = site.and_then(|site| tables.variable(site));
     let name = match kind {
         ObjectKind::Stack if tables.is_main(row.thread) => "stack of the main thread".to_owned(),
         ObjectKind::Stack => "stacks of threads".to_owned(),
-        _ => match site {
-            Some(site) => site_name(tables, site),
-            None => row.name.clone(),
+        _ => match (variable, site) {
+            (Some(variable), _) => variable.to_owned(),
+            (None, Some(site)) => site_name(tables, site),
+            (None, None) => row.name.clone(),
         },
     };
     Group {
         kind,
         name,
+        allocated: variable.and(site).map(|site| site_name(tables, site)),
         module: (!row.module.is_empty()).then(|| file_name(&row.module).to_owned()),
         site,
         sites: Vec::new(),
@@ -202,21 +207,30 @@ pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Names for groups in the order of the report: of several with one name (calls on one line, variables of several
-/// modules) the first keeps it, the others are told apart by module or number.
+/// Names for groups in the order of the report. Where a variable's name is not enough (`buffer` in two functions), where
+/// it was allocated is part of it. Of several with one name still (calls on one line, variables of several modules) the
+/// first keeps it, the others are told apart by module or number.
 pub fn distinct_names<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<String> {
-    let mut seen: FxHashMap<&str, usize> = FxHashMap::default();
+    let groups: Vec<&Group> = groups.collect();
+    let mut uses: FxHashMap<&str, usize> = FxHashMap::default();
+    for group in &groups {
+        *uses.entry(&group.name).or_default() += 1;
+    }
+    let mut seen: FxHashMap<String, usize> = FxHashMap::default();
     let mut taken: HashSet<String> = HashSet::new();
     groups
+        .iter()
         .map(|group| {
-            let number = seen.entry(&group.name).or_default();
+            let plain = match &group.allocated {
+                Some(place) if uses[group.name.as_str()] > 1 => format!("{} at {place}", group.name),
+                _ => group.name.clone(),
+            };
+            let number = seen.entry(plain.clone()).or_default();
             *number += 1;
-            let with_module = || Some(format!("{} ({})", group.name, group.module.as_deref()?));
+            let with_module = || Some(format!("{plain} ({})", group.module.as_deref()?));
             let name = match *number {
-                1 => group.name.clone(),
-                n => {
-                    with_module().filter(|name| !taken.contains(name)).unwrap_or_else(|| format!("{} #{n}", group.name))
-                }
+                1 => plain.clone(),
+                n => with_module().filter(|name| !taken.contains(name)).unwrap_or_else(|| format!("{plain} #{n}")),
             };
             taken.insert(name.clone());
             name
@@ -227,6 +241,47 @@ pub fn distinct_names<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn group(name: &str, allocated: Option<&str>, module: Option<&str>) -> Group {
+        Group {
+            kind: ObjectKind::Heap,
+            name: name.into(),
+            allocated: allocated.map(str::to_owned),
+            module: module.map(str::to_owned),
+            site: None,
+            sites: Vec::new(),
+            instances: 1,
+            bytes: 1,
+            by_offset: true,
+            smallest: 1,
+            rows: 1,
+        }
+    }
+
+    #[test]
+    fn no_two_objects_share_a_name() {
+        let groups = [
+            group("matrix", Some("main t.c:1"), None),
+            group("buffer", Some("read t.c:2"), None),
+            group("buffer", Some("write t.c:3"), None),
+            group("buffer", Some("write t.c:3"), None),
+            group("grid", None, Some("a.out")),
+            group("grid", None, Some("lib.so")),
+            group("main t.c:9", None, None),
+            group("main t.c:9", None, None),
+        ];
+        let expected = [
+            "matrix",
+            "buffer at read t.c:2",
+            "buffer at write t.c:3",
+            "buffer at write t.c:3 #2",
+            "grid",
+            "grid (lib.so)",
+            "main t.c:9",
+            "main t.c:9 #2",
+        ];
+        assert_eq!(distinct_names(groups.iter()), expected);
+    }
 
     #[test]
     fn a_function_is_shown_without_its_parameters() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, CallSite, Cost, Findings, Loss, Object, Process, Remote, Run, Sampler, Samples, Site, Thread,
+    Accesses, CallSite, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler, Samples, Site, Thread,
     ThreadShare, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
@@ -120,9 +120,16 @@ impl Tables {
         self.code.get(&(process, ip))?.first()
     }
 
+    /// The variable that a site's pointers were stored in, if known.
+    pub fn variable(&self, site: i32) -> Option<&str> {
+        self.sites.get(&site).map(|row| row.name.as_str()).filter(|name| !name.is_empty())
+    }
+
     /// A site as reports show it.
     pub fn call_site(&self, site: i32) -> CallSite {
-        let process = self.sites.get(&site).map_or(-1, |row| row.process);
+        let row = self.sites.get(&site);
+        let process = row.map_or(-1, |row| row.process);
+        let via = row.map_or(String::new(), |row| short_function(&row.via).to_owned());
         let calls = self.frames.get(&site).map_or(&[][..], Vec::as_slice);
         let functions = calls.iter().filter_map(|&ip| self.code.get(&(process, ip))).flatten();
         let stack = functions.map(frame_name).collect();
@@ -131,9 +138,10 @@ impl Tables {
                 function: short_function(&frame.function).to_owned(),
                 file: frame.file.clone(),
                 line: frame.line.max(0) as u32,
+                via,
                 stack,
             },
-            None => CallSite { stack, ..CallSite::default() },
+            None => CallSite { via, stack, ..CallSite::default() },
         }
     }
 }
@@ -162,7 +170,7 @@ pub fn findings(
     let order = order(groups, counters, &pages);
     let ids: FxHashMap<GroupId, usize> = order.iter().enumerate().map(|(id, &group)| (group, id)).collect();
     let names = distinct_names(order.iter().map(|&group| &groups.groups[group as usize]));
-    let objects = order
+    let objects: Vec<Object> = order
         .iter()
         .zip(names)
         .enumerate()
@@ -174,10 +182,10 @@ pub fn findings(
         sampler: sampler(dataset),
         samples: samples(counters),
         losses: losses(dataset),
-        objects,
         threads: threads(dataset, tables, counters),
         lines: lines::lines(tables, counters, &ids),
-        sites: sites(tables, groups, &ids),
+        sites: sites(tables, groups, &ids, &objects),
+        objects,
         processes: processes(tables),
     }
 }
@@ -354,7 +362,7 @@ fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Threa
         .collect()
 }
 
-fn sites(tables: &Tables, groups: &Groups, ids: &FxHashMap<GroupId, usize>) -> Vec<Site> {
+fn sites(tables: &Tables, groups: &Groups, ids: &FxHashMap<GroupId, usize>, objects: &[Object]) -> Vec<Site> {
     let mut object_of: FxHashMap<i32, usize> = FxHashMap::default();
     for (number, group) in groups.groups.iter().enumerate() {
         for &site in &group.sites {
@@ -377,6 +385,8 @@ fn sites(tables: &Tables, groups: &Groups, ids: &FxHashMap<GroupId, usize>) -> V
             site: tables.call_site(row.site),
             ..Site::default()
         });
+        site.lifetime = lifetime(site.lifetime, site.freed, row);
+        site.variable = site.variable.take().or_else(|| tables.variable(row.site).map(str::to_owned));
         site.count += row.count as u64;
         site.bytes += row.bytes as u64;
         site.freed += row.freed as u64;
@@ -385,12 +395,30 @@ fn sites(tables: &Tables, groups: &Groups, ids: &FxHashMap<GroupId, usize>) -> V
         site.object = site.object.or(object_of.get(&row.site).copied());
     }
     let mut sites: Vec<Site> = merged.into_values().collect();
+    for site in &mut sites {
+        site.nodes = site.object.map_or_else(BTreeMap::new, |id| objects[id].nodes.clone());
+    }
     sites.sort_by(|a, b| {
         b.bytes.cmp(&a.bytes).then_with(|| {
             (&a.site.function, a.site.line, &a.site.stack).cmp(&(&b.site.function, b.site.line, &b.site.stack))
         })
     });
     sites
+}
+
+/// The lifetimes of `freed` objects, and those of `row`.
+fn lifetime(of: Option<Lifetime>, freed: u64, row: &SiteRow) -> Option<Lifetime> {
+    if row.freed <= 0 {
+        return of;
+    }
+    let seconds = |nanoseconds: i64| nanoseconds as f64 / 1e9;
+    let (min_s, max_s, total_s) = (seconds(row.lifetime_min), seconds(row.lifetime_max), seconds(row.lifetime_total));
+    let before = of.unwrap_or(Lifetime { min_s, mean_s: 0.0, max_s });
+    Some(Lifetime {
+        min_s: before.min_s.min(min_s),
+        mean_s: ratio(before.mean_s * freed as f64 + total_s, freed as f64 + row.freed as f64),
+        max_s: before.max_s.max(max_s),
+    })
 }
 
 fn processes(tables: &Tables) -> Vec<Process> {

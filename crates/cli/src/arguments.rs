@@ -61,6 +61,9 @@ pub struct Record {
     /// Percent of the program's time that sampling may cost
     #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent, allow_negative_numbers = true)]
     pub overhead: f64,
+    /// A function that allocates for others, as xmalloc does: objects are told by its callers; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub wrapper: Vec<String>,
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]
     pub no_heap: bool,

@@ -110,7 +110,8 @@ pub struct Loss {
 pub struct Object {
     /// Number within the report.
     pub id: usize,
-    /// Variable name, or `function file:line` of the call site.
+    /// The variable, or the one that the pointer was stored in; else `function file:line` of the call site. No two objects
+    /// share a name.
     pub name: String,
     /// `heap`, `static`, `mmap`, `stack`, `tls` or `annotated`.
     pub kind: String,
@@ -154,6 +155,8 @@ pub struct CallSite {
     pub file: String,
     /// Source line, 0 if unknown.
     pub line: u32,
+    /// Allocator wrapper that the function called, empty if none.
+    pub via: String,
     /// Whole stack, innermost first: `function file:line` or `module+offset`.
     pub stack: Vec<String>,
 }
@@ -342,10 +345,28 @@ pub struct Site {
     pub bytes: u64,
     /// Allocations released.
     pub freed: u64,
-    /// Most bytes live at once.
+    /// Most bytes live at once. Call stacks that share the site are added up as if their peaks came together: an upper
+    /// bound.
     pub peak_bytes: u64,
+    /// Variable that the pointer was stored in, if known.
+    pub variable: Option<String>,
+    /// How long the released ones lived; `None` if none was released.
+    pub lifetime: Option<Lifetime>,
+    /// Pages of its objects on each node, of those that were sampled and whose node is known: node -> pages.
+    pub nodes: BTreeMap<i32, u64>,
     /// Id of the object in [`Findings::objects`], if any instance was sampled.
     pub object: Option<usize>,
+}
+
+/// Times from allocation to release, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lifetime {
+    /// Shortest.
+    pub min_s: f64,
+    /// Mean.
+    pub mean_s: f64,
+    /// Longest.
+    pub max_s: f64,
 }
 
 /// One process of the run.

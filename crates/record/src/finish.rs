@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use numamma_symbols::Frame;
 use numamma_trace::{
-    CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, ObjectRow, PageNodeRow, ProcessRow,
+    CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow, ProcessRow,
     SampleRow, SiteRow, ThreadRow, TraceError,
 };
 
 use crate::collect::now;
 use crate::session::Session;
-use crate::site_frame;
 use crate::sites::{Place, SiteKind};
 use crate::space::mappings::{Mapping, PathId};
 
@@ -57,7 +56,7 @@ pub fn checkpoint(session: &mut Session, meta: &mut Meta, names: &mut Checkpoint
             }
         }
         session.sink.number(&mut objects);
-        let _ = session.sink.writer().write_live(&objects).and_then(|()| write_names(session));
+        let _ = session.sink.writer().write_live(&objects).and_then(|()| write_names(session, false));
         names.done();
     }
 }
@@ -70,8 +69,8 @@ fn write_tasks(session: &Session) -> Result<(), TraceError> {
     writer.write_table(&processes)
 }
 
-fn write_names(session: &mut Session) -> Result<(), TraceError> {
-    let (sites, frames) = sites(session);
+fn write_names(session: &mut Session, whole: bool) -> Result<(), TraceError> {
+    let (sites, frames) = sites(session, whole);
     let (code, modules) = (code(session), modules(session));
     let writer = session.sink.writer();
     writer.write_table(&sites)?;
@@ -84,7 +83,7 @@ fn write_names(session: &mut Session) -> Result<(), TraceError> {
 /// names. `heap`: allocations were to be seen.
 pub fn finish(mut session: Session, mut meta: Meta, heap: bool, stop: fn() -> bool) -> Result<(), TraceError> {
     let end = meta.end;
-    session.stop = stop;
+    session.callsites.stop = Some(stop);
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
     session.losses.add(LossKind::LeftRunning, present.len() as u64);
     for process in present {
@@ -103,7 +102,7 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool, stop: fn() -> bo
 
     // First what cannot be made again.
     session.sink.flush();
-    let named = write_tasks(&session).and_then(|()| write_names(&mut session));
+    let named = write_tasks(&session).and_then(|()| write_names(&mut session, !stop()));
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);
     meta.losses = losses;
@@ -139,27 +138,27 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool, stop: fn() -> bo
 /// Functions at a code address, innermost first, with module and address in it.
 fn source(session: &mut Session, image: Option<(PathId, u64)>) -> (&str, i64, Rc<[Frame]>) {
     let Some((path, vaddr)) = image else { return ("", 0, Rc::default()) };
-    let (modules, stop) = (&mut session.modules, session.stop);
-    let mut look_up = || match stop() {
-        true => Vec::new(),
-        false => modules.get(path).map_or(Vec::new(), |module| module.frames_at(vaddr)),
-    };
-    let frames = session.sources.entry((path, vaddr)).or_insert_with(|| look_up().into()).clone();
+    let frames = session.callsites.functions(&mut session.modules, (path, vaddr));
     (session.modules.path(path), vaddr as i64, frames)
 }
 
-fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
+/// The sites and their stacks; `whole`: with what takes a look at the code and the debug information.
+fn sites(session: &mut Session, whole: bool) -> (Vec<SiteRow>, Vec<FrameRow>) {
+    let (modules, stacks) = (&mut session.modules, &session.stacks);
+    let places: Vec<&[Place]> = stacks.stacks.iter().map(|stack| stacks.frames(stack)).collect();
+    let named = match whole {
+        true => session.callsites.name(modules, &places),
+        false => session.callsites.outline(modules, &places),
+    };
     let (mut sites, mut frames) = (Vec::new(), Vec::new());
-    for number in 0..session.stacks.stacks.len() {
-        let places: Vec<Place> = session.stacks.frames(&session.stacks.stacks[number]).to_vec();
+    for (number, ((stack, places), named)) in stacks.stacks.iter().zip(&places).zip(named).enumerate() {
         frames.extend(places.iter().enumerate().map(|(depth, place)| FrameRow {
             site: number as i32,
             depth: depth as i32,
             ip: place.call() as i64,
         }));
-        let chosen = site_frame(session, &places);
-        let function = chosen.as_ref().and_then(|(_, f)| f.as_ref());
-        let stack = &session.stacks.stacks[number];
+        let depth = named.frame.as_ref().map(|(depth, _)| *depth);
+        let function = named.frame.and_then(|(_, function)| function).unwrap_or_default();
         sites.push(SiteRow {
             site: number as i32,
             process: stack.process as i32,
@@ -168,40 +167,23 @@ fn sites(session: &mut Session) -> (Vec<SiteRow>, Vec<FrameRow>) {
                 SiteKind::Mmap => "mmap",
             }
             .into(),
-            function: function.map_or(String::new(), |f| f.function.clone()),
-            file: function.and_then(|f| f.file.clone()).unwrap_or_default(),
-            line: function.map_or(0, |f| f.line as i32),
-            ip: chosen.as_ref().map_or(0, |(ip, _)| *ip as i64),
+            function: function.function,
+            file: function.file.unwrap_or_default(),
+            line: function.line as i32,
+            ip: depth.map_or(0, |depth| places[depth].call() as i64),
+            depth: depth.map_or(NONE, |depth| depth as i32),
+            via: named.via,
+            name: named.variable,
             count: stack.count as i64,
             bytes: stack.bytes as i64,
             freed: stack.freed as i64,
             peak_bytes: stack.peak_bytes as i64,
+            lifetime_min: stack.lifetimes.shortest,
+            lifetime_max: stack.lifetimes.longest,
+            lifetime_total: stack.lifetimes.total,
         });
     }
     (sites, frames)
-}
-
-/// The frame that stands for a call stack: its call and function. Frames are named one by one until it is found.
-fn site_frame(session: &mut Session, places: &[Place]) -> Option<(u64, Option<Frame>)> {
-    let mut innermost = None;
-    for place in places {
-        let (module, _, functions) = source(session, place.image);
-        if functions.is_empty() {
-            if site_frame::stands(module, "") {
-                return Some((place.call(), None));
-            }
-            innermost = innermost.or(Some((place.call(), None)));
-        }
-        // Inlined functions are frames too.
-        for function in functions.iter() {
-            let frame = || Some((place.call(), Some(function.clone())));
-            if site_frame::stands(module, &function.function) {
-                return frame();
-            }
-            innermost = innermost.or_else(frame);
-        }
-    }
-    innermost
 }
 
 /// Source of all code addresses that occur.

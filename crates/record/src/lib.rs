@@ -7,6 +7,7 @@
 //! The program is never stopped, traced or signalled; nothing runs in it but the preloaded library, which writes events
 //! into shared memory. If the recorder dies, the program goes on.
 
+mod callsite;
 mod clock;
 mod collect;
 mod error;
@@ -21,7 +22,6 @@ mod recording;
 mod session;
 pub mod signals;
 mod sink;
-mod site_frame;
 mod sites;
 mod space;
 mod tasks;

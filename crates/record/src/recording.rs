@@ -54,6 +54,8 @@ pub struct Options {
     pub overhead: f64,
     /// Whether to see allocations (needs the library in the program).
     pub heap: bool,
+    /// Functions that allocate for their callers, which their objects are to be told by.
+    pub wrappers: Vec<String>,
 }
 
 /// How the program ended.
@@ -136,6 +138,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let mut session = Session::new(Sink::new(writer), meta.sampler.period, meta.page_bytes);
     session.only = options.only;
     session.several_nodes = meta.nodes > 1;
+    session.callsites.wrappers.clone_from(&options.wrappers);
     if let Some(Refused::Sanitizer(why)) = &refused {
         session.losses.add(LossKind::Sanitizer, 1);
         remarks.push(format!("allocations are not tracked: {why}"));

@@ -3,6 +3,7 @@
 use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
@@ -47,8 +48,8 @@ pub struct Session {
     pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
     /// Nodes of pages as they were written last.
     pub page_nodes: PerProcess<FxHashMap<u64, i32>>,
-    /// Source of code addresses that have been looked up.
-    pub(crate) sources: FxHashMap<(PathId, u64), std::rc::Rc<[numamma_symbols::Frame]>>,
+    /// What has been looked up of code addresses.
+    pub(crate) callsites: CallSites,
     code: CodeCache,
     found: Vec<Found>,
     pub page_bytes: u64,
@@ -56,8 +57,6 @@ pub struct Session {
     pub several_nodes: bool,
     /// Keep only samples whose access reads (or writes).
     pub only: Option<Access>,
-    /// Whether the dataset is to be closed as fast as that can be.
-    pub stop: fn() -> bool,
 }
 
 impl Session {
@@ -77,13 +76,12 @@ impl Session {
             code_places: FxHashMap::default(),
             pages: FxHashMap::default(),
             page_nodes: PerProcess::default(),
-            sources: FxHashMap::default(),
+            callsites: CallSites::default(),
             code: CodeCache::default(),
             found: Vec::new(),
             page_bytes,
             several_nodes: false,
             only: None,
-            stop: || false,
         }
     }
 

@@ -40,6 +40,16 @@ pub struct Stack {
     pub freed: u64,
     live_bytes: u64,
     pub peak_bytes: u64,
+    /// Of what was released; without meaning while `freed` is 0.
+    pub lifetimes: Lifetimes,
+}
+
+/// How long objects lived, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lifetimes {
+    pub shortest: i64,
+    pub longest: i64,
+    pub total: i64,
 }
 
 /// All call stacks of a recording.
@@ -57,7 +67,17 @@ impl Stacks {
     /// Number of the stack with that hash in that process.
     pub fn number(&mut self, process: ProcessId, kind: SiteKind, hash: u64) -> u32 {
         *self.index.entry((process, kind, hash)).or_insert_with(|| {
-            self.stacks.push(Stack { process, kind, hash, count: 0, bytes: 0, freed: 0, live_bytes: 0, peak_bytes: 0 });
+            self.stacks.push(Stack {
+                process,
+                kind,
+                hash,
+                count: 0,
+                bytes: 0,
+                freed: 0,
+                live_bytes: 0,
+                peak_bytes: 0,
+                lifetimes: Lifetimes::default(),
+            });
             self.stacks.len() as u32 - 1
         })
     }
@@ -71,11 +91,16 @@ impl Stacks {
         stack.peak_bytes = stack.peak_bytes.max(stack.live_bytes);
     }
 
-    /// Books a release of `bytes`; `last` if nothing of the object is left.
-    pub fn released(&mut self, stack: u32, bytes: u64, last: bool) {
+    /// Books a release of `bytes`; with the time that the object lived if nothing of it is left.
+    pub fn released(&mut self, stack: u32, bytes: u64, lived: Option<i64>) {
         let stack = &mut self.stacks[stack as usize];
-        stack.freed += u64::from(last);
         stack.live_bytes = stack.live_bytes.saturating_sub(bytes);
+        let Some(lived) = lived.map(|lived| lived.max(0)) else { return };
+        let lifetimes = &mut stack.lifetimes;
+        lifetimes.shortest = if stack.freed == 0 { lived } else { lifetimes.shortest.min(lived) };
+        lifetimes.longest = lifetimes.longest.max(lived);
+        lifetimes.total = lifetimes.total.saturating_add(lived);
+        stack.freed += 1;
     }
 
     /// Books blocks of `bytes` each that came and went `count` times, one at a time.
@@ -84,13 +109,19 @@ impl Stacks {
         stack.count += count;
         stack.bytes = stack.bytes.saturating_add(bytes.saturating_mul(count));
         stack.freed += count;
+        // They were not timed one by one. Their time is that of the block which they repeated.
+        stack.lifetimes.shortest = 0;
     }
 
-    /// Takes a release back.
-    pub fn revived(&mut self, stack: u32, bytes: u64) {
+    /// Takes a release back. The shortest lifetime stays what the release made it: calls that fail after they seemed to
+    /// release are too rare to keep what was before.
+    pub fn revived(&mut self, stack: u32, bytes: u64, lived: Option<i64>) {
         let stack = &mut self.stacks[stack as usize];
-        stack.freed = stack.freed.saturating_sub(1);
         stack.live_bytes += bytes;
+        if let Some(lived) = lived {
+            stack.freed = stack.freed.saturating_sub(1);
+            stack.lifetimes.total -= lived.max(0);
+        }
     }
 
     /// Whether the frames of that hash are known.
@@ -108,5 +139,37 @@ impl Stacks {
     /// Frames of a stack, innermost first.
     pub fn frames(&self, stack: &Stack) -> &[Place] {
         self.frames.get(&stack.hash).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_knows_its_peak_and_how_long_its_objects_lived() {
+        let mut stacks = Stacks::default();
+        let stack = stacks.number(0, SiteKind::Heap, 7);
+        stacks.allocated(stack, 100);
+        stacks.allocated(stack, 50);
+        stacks.released(stack, 100, Some(30));
+        stacks.allocated(stack, 20);
+        stacks.released(stack, 10, None);
+        stacks.released(stack, 40, Some(10));
+        let stack = &stacks.stacks[stack as usize];
+        assert_eq!((stack.count, stack.bytes, stack.freed, stack.peak_bytes), (3, 170, 2, 150));
+        assert_eq!(stack.lifetimes, Lifetimes { shortest: 10, longest: 30, total: 40 });
+    }
+
+    #[test]
+    fn a_release_that_is_taken_back_does_not_count() {
+        let mut stacks = Stacks::default();
+        let stack = stacks.number(0, SiteKind::Heap, 7);
+        stacks.allocated(stack, 100);
+        stacks.released(stack, 100, Some(30));
+        stacks.revived(stack, 100, Some(30));
+        stacks.released(stack, 100, Some(90));
+        let stack = &stacks.stacks[stack as usize];
+        assert_eq!((stack.freed, stack.lifetimes.longest, stack.lifetimes.total), (1, 90, 90));
     }
 }

@@ -17,6 +17,9 @@ pub(crate) struct Tentative {
     object: Live,
     /// Number of the row that it got, if it was touched.
     row: Option<i32>,
+    /// What was booked of it.
+    bytes: u64,
+    lived: Option<i64>,
 }
 
 impl Session {
@@ -69,8 +72,8 @@ impl Session {
                 self.allocate(process, address, object, replaces);
             }
             Event::Free { address, version, .. } => {
-                if let Some((object, row)) = self.release(process, address, version, time) {
-                    self.tentative.insert(thread, vec![Tentative { kind: SiteKind::Heap, addr: address, object, row }]);
+                if let Some(released) = self.release(process, address, version, time) {
+                    self.tentative.insert(thread, vec![released]);
                 }
             }
             Event::Repeat { .. } => {}
@@ -117,18 +120,18 @@ impl Session {
         }
     }
 
-    /// Ends the block at `address`, unless it is younger than the release; returns it with the number of its row, if it was
-    /// touched.
-    fn release(&mut self, process: ProcessId, address: u64, version: u32, time: i64) -> Option<(Live, Option<i32>)> {
+    /// Ends the block at `addr`, unless it is younger than the release.
+    fn release(&mut self, process: ProcessId, addr: u64, version: u32, time: i64) -> Option<Tentative> {
         let heap = self.live(process, SiteKind::Heap);
-        let Some(object) = heap.remove_if(address, |live| !is_younger(live.version, version)) else {
+        let Some(object) = heap.remove_if(addr, |live| !is_younger(live.version, version)) else {
             // A late release: what now lies there has ended it.
             self.evicted = self.evicted.saturating_sub(1);
             return None;
         };
-        self.stacks.released(object.stack, object.bytes, true);
-        let row = self.released(process, SiteKind::Heap, address, object, time);
-        Some((object, row))
+        let (kind, bytes, lived) = (SiteKind::Heap, object.bytes, Some(time - object.start));
+        self.stacks.released(object.stack, bytes, lived);
+        let row = self.released(process, kind, addr, object, time);
+        Some(Tentative { kind, addr, object, row, bytes, lived })
     }
 
     /// A new heap block. `replaces`: the one before at its address was released, and this is the only word of it.
@@ -137,7 +140,7 @@ impl Session {
         while let Some((at, old)) = self.live(process, SiteKind::Heap).overlap(address, object.bytes) {
             if at == address && is_younger(old.version, object.version) {
                 // It has come and gone on other threads meanwhile.
-                self.stacks.released(object.stack, object.bytes, true);
+                self.stacks.released(object.stack, object.bytes, Some(0));
                 return;
             }
             self.end_unseen(process, SiteKind::Heap, (at, old), object.start, replaces && at == address);
@@ -162,7 +165,7 @@ impl Session {
         let inherited = old.start < self.tasks.processes[process].row.start_time;
         self.evicted += u64::from(!expected && !inherited);
         self.live(process, kind).remove(at);
-        self.stacks.released(old.stack, old.bytes, true);
+        self.stacks.released(old.stack, old.bytes, Some(time - old.start));
         self.released(process, kind, at, old, time);
     }
 
@@ -182,7 +185,6 @@ impl Session {
         let mut removed = Vec::new();
         for (addr, object) in self.live(process, kind).remove_range(address, end) {
             let row = self.released(process, kind, addr, object, time);
-            removed.push(Tentative { kind, addr, object, row });
             let pieces: Vec<(u64, u64)> = [addr, end]
                 .into_iter()
                 .filter_map(|at| {
@@ -192,7 +194,10 @@ impl Session {
                 .collect();
             let left: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
             // What is left of it is the same object still.
-            self.stacks.released(object.stack, object.bytes - left.min(object.bytes), pieces.is_empty());
+            let lived = pieces.is_empty().then_some(time - object.start);
+            let bytes = object.bytes - left.min(object.bytes);
+            self.stacks.released(object.stack, bytes, lived);
+            removed.push(Tentative { kind, addr, object, row, bytes, lived });
             if row.is_some() {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
             }
@@ -202,8 +207,8 @@ impl Session {
 
     /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
     fn take_back(&mut self, process: ProcessId, released: Vec<Tentative>) {
-        for Tentative { kind, addr, object, row } in released {
-            self.stacks.revived(object.stack, object.bytes);
+        for Tentative { kind, addr, object, row, bytes, lived } in released {
+            self.stacks.revived(object.stack, bytes, lived);
             self.live(process, kind).insert(addr, object);
             if let Some(row) = row {
                 self.touched.of(process).insert((kind, addr));

@@ -1,7 +1,7 @@
 //! What is told about an instruction.
 
 /// A function that an instruction belongs to, by inlining or by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Frame {
     /// The function's name, demangled; empty when only the line is known.
     pub function: String,

@@ -32,6 +32,7 @@ mod intervals;
 mod module;
 mod modules;
 mod names;
+mod scope;
 mod variable;
 mod variables;
 
@@ -43,4 +44,5 @@ pub use frame::Frame;
 pub use module::Module;
 pub use modules::Modules;
 pub use names::demangle;
+pub use scope::{FrameRule, Local, LocalPlace, Location, Returns, Scope};
 pub use variable::{Element, Extent, Member, Variable, VariableKind};

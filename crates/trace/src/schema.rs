@@ -54,10 +54,16 @@ table! {
         file: String = "Source file of that frame, empty if unknown.",
         line: i32 = "Source line of that frame, 0 if unknown.",
         ip: i64 = "An address in that frame's call: code.ip; 0 if no frame is known." or 0,
+        depth: i32 = "That frame in the call stack: frames.depth; -1 if no frame is known." or -1,
+        via: String = "Allocator wrapper that it called, which is why no frame further in stands for the site; empty if none." or String::new(),
+        name: String = "Variable of that frame, or global one, that the pointer was stored in; empty if unknown." or String::new(),
         count: i64 = "Allocations.",
         bytes: i64 = "Bytes of all allocations.",
         freed: i64 = "Allocations that were released.",
         peak_bytes: i64 = "Most bytes live at once.",
+        lifetime_min: i64 = "Shortest time from allocation to release, nanoseconds, of those that were released; 0 if none was." or 0,
+        lifetime_max: i64 = "Longest such time, nanoseconds." or 0,
+        lifetime_total: i64 = "Sum of these times, nanoseconds: divided by freed, their mean." or 0,
     }
 }
 

@@ -30,6 +30,7 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         }),
         overhead: arguments.overhead / 100.0,
         heap: !arguments.no_heap,
+        wrappers: arguments.wrapper,
     })
     .map_err(|error| Failure::with_code(&error, error.exit_code()))?;
 

@@ -18,6 +18,7 @@ pub fn objects(selection: &Selection) -> String {
             ("function", &|o| o.site.as_ref().map(|site| site.function.as_str()).into()),
             ("file", &|o| o.site.as_ref().map(|site| site.file.as_str()).into()),
             ("line", &|o| o.site.as_ref().and_then(line).into()),
+            ("via", &|o| o.site.as_ref().and_then(via).into()),
             ("instances", &|o| o.instances.into()),
             ("bytes", &|o| o.bytes.into()),
             ("pages", &|o| o.pages.into()),
@@ -50,6 +51,11 @@ fn line(site: &CallSite) -> Option<u32> {
     Some(site.line).filter(|line| *line > 0)
 }
 
+/// The wrapper that a call site called, if any.
+fn via(site: &CallSite) -> Option<&str> {
+    Some(site.via.as_str()).filter(|via| !via.is_empty())
+}
+
 pub fn sites(rows: &[(&Site, Option<&Object>)]) -> String {
     table(
         rows,
@@ -58,10 +64,16 @@ pub fn sites(rows: &[(&Site, Option<&Object>)]) -> String {
             ("function", &|(site, _)| site.site.function.as_str().into()),
             ("file", &|(site, _)| site.site.file.as_str().into()),
             ("line", &|(site, _)| line(&site.site).into()),
+            ("via", &|(site, _)| via(&site.site).into()),
+            ("variable", &|(site, _)| site.variable.as_deref().into()),
             ("allocations", &|(site, _)| site.count.into()),
             ("bytes", &|(site, _)| site.bytes.into()),
             ("freed", &|(site, _)| site.freed.into()),
             ("peak_bytes", &|(site, _)| site.peak_bytes.into()),
+            ("lifetime_min_s", &|(site, _)| site.lifetime.map(|lifetime| lifetime.min_s).into()),
+            ("lifetime_mean_s", &|(site, _)| site.lifetime.map(|lifetime| lifetime.mean_s).into()),
+            ("lifetime_max_s", &|(site, _)| site.lifetime.map(|lifetime| lifetime.max_s).into()),
+            ("nodes", &|(site, _)| joined(site.nodes.iter().map(|(node, pages)| format!("{node}={pages}"))).into()),
             ("object", &|(site, _)| site.object.into()),
             ("samples", &|(_, object)| object.map(|o| o.samples).into()),
             ("cost_seconds", &|(_, object)| object.map(|o| o.cost.seconds).into()),

@@ -1,6 +1,8 @@
 //! Tables of call sites, threads and source lines.
 
-use numamma_findings::{CallSite, Line};
+use std::collections::BTreeMap;
+
+use numamma_findings::{CallSite, Lifetime, Line};
 
 use super::{
     Page, more,
@@ -33,16 +35,20 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
     let mut table = Table::new(vec![
         Column::right("Object", 0),
         Column::name("Call site", 24),
-        Column::left("Kind", 8),
+        Column::left("Variable", 2),
+        Column::left("Via", 5),
+        Column::left("Kind", 11),
         Column::right("Cost", 0),
-        Column::right("", 3),
-        Column::right("Time", 4),
+        Column::right("", 4),
+        Column::right("Time", 7),
         Column::right("Allocations", 0),
         Column::right("Bytes", 1),
-        Column::right("Peak", 2),
-        Column::right("Not freed", 5),
-        Column::left("Threads", 7),
-        Column::left("First touch", 6),
+        Column::right("Peak", 1),
+        Column::right("Not freed", 3),
+        Column::left("Lived", 6),
+        Column::left("Nodes", 8),
+        Column::left("Threads", 10),
+        Column::left("First touch", 9),
     ]);
     for (site, object) in &cut.rows {
         let kept = site.count.saturating_sub(site.freed);
@@ -50,6 +56,8 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
         table.row(vec![
             Cell::new(sampled(&|object| object.id.to_string())).style(Style::Dim),
             Cell::new(call_site(&site.site)).style(Style::Bold),
+            plain(clean(site.variable.as_deref().unwrap_or_default(), page.pen.unicode)),
+            titled(clean(&site.site.via, page.pen.unicode), "via"),
             plain(site.kind.clone()),
             Cell::new(object.map_or("-".to_string(), |object| units::percent(object.cost.share))),
             Cell::new(sampled(&|object| error(object.cost.error, page))).style(Style::Dim),
@@ -58,6 +66,8 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
             Cell::new(units::bytes(site.bytes)).phrase(format!("{} in all", units::bytes(site.bytes))),
             titled(units::bytes(site.peak_bytes), "peak"),
             titled(units::count(kept as f64), "not freed"),
+            titled(site.lifetime.as_ref().map(lifetime).unwrap_or_default(), "lived"),
+            titled(nodes(&site.nodes), "pages on"),
             titled(
                 sampled(&|object| shares::short(&selection.thread_shares(object), page)),
                 shares::noun(object.map_or(0, |object| object.threads.len())),
@@ -71,6 +81,18 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
 /// `function file:line`, as far as known.
 pub fn call_site(site: &CallSite) -> String {
     place(&site.function, &site.file, site.line)
+}
+
+/// The mean lifetime, and the range if there is one.
+fn lifetime(lifetime: &Lifetime) -> String {
+    let (mean, least, most) =
+        (units::seconds(lifetime.mean_s), units::seconds(lifetime.min_s), units::seconds(lifetime.max_s));
+    if least == most { mean } else { format!("{mean} ({least} to {most})") }
+}
+
+/// Pages by node: `N0 512, N1 512`.
+fn nodes(pages: &BTreeMap<i32, u64>) -> String {
+    pages.iter().map(|(node, n)| format!("N{node} {}", units::count(*n as f64))).collect::<Vec<_>>().join(", ")
 }
 
 /// `function file:line`, as far as known.

@@ -1,10 +1,12 @@
 //! The table of objects.
 
-use numamma_findings::Object;
+use numamma_findings::{CallSite, Object};
 
 use super::{
-    Page, more, shares,
-    style::Style,
+    Page,
+    lists::call_site,
+    more, shares,
+    style::{Style, clean},
     table::{Cell, Column, Table},
     units,
 };
@@ -26,6 +28,7 @@ pub fn render(selection: &Selection, page: &Page) -> String {
     let mut table = Table::new(vec![
         Column::right("#", 0),
         Column::name("Object", 25),
+        Column::left("Allocated", 12),
         Column::left("Kind", 11),
         Column::right("Size", 10),
         Column::right("Inst.", 14),
@@ -54,6 +57,22 @@ pub fn render(selection: &Selection, page: &Page) -> String {
     out
 }
 
+/// Where it was allocated, unless that is its name.
+fn allocated(object: &Object, page: &Page) -> Cell {
+    let Some(site) = &object.site else { return Cell::default() };
+    let file = site.file.rsplit('/').next().unwrap_or_default();
+    let place = clean(&call_site(&CallSite { file: file.into(), ..site.clone() }), page.pen.unicode);
+    let is_told = object.name.contains(place.rsplit(' ').next().unwrap_or_default());
+    let text = match (is_told, site.via.is_empty()) {
+        (true, true) => return Cell::default(),
+        (true, false) => format!("by {}", clean(&site.via, page.pen.unicode)),
+        (false, true) => format!("in {place}"),
+        (false, false) => format!("in {place} by {}", clean(&site.via, page.pen.unicode)),
+    };
+    let phrase = format!("allocated {text}");
+    Cell::new(text).phrase(phrase)
+}
+
 fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: &Page) -> Vec<Cell> {
     let access = selection.options.access;
     let count = |wanted: bool, n: f64, what: &str| {
@@ -76,6 +95,7 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
     vec![
         Cell::new(object.id.to_string()).style(Style::Dim),
         Cell::new(&object.name).style(Style::Bold),
+        allocated(object, page),
         Cell::new(kind).phrase(kind),
         Cell::new(units::bytes(object.bytes)).phrase(format!("{sizes}{}", units::bytes(object.bytes))),
         Cell::new(&instances).phrase(if instances.is_empty() {

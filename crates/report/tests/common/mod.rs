@@ -127,7 +127,7 @@ pub fn object(id: usize, name: &str, kind: &str, bytes: u64, share: f64, threads
 pub fn site(function: &str, file: &str, line: u32) -> CallSite {
     let frame = format!("{function} {file}:{line}");
     let stack = vec![frame, "main /home/ada/src/stencil/main.cpp:31".into(), "libc.so.6+0x29d90".into()];
-    CallSite { function: function.into(), file: file.into(), line, stack }
+    CallSite { function: function.into(), file: file.into(), line, via: String::new(), stack }
 }
 
 /// Four blocks of pages; thread 1 also reads a part of the first.
@@ -205,12 +205,18 @@ fn sites(objects: &[Object]) -> Vec<Site> {
             bytes: object.bytes * object.instances,
             freed: object.instances - 1,
             peak_bytes: object.bytes,
+            variable: None,
+            lifetime: (object.instances > 1).then_some(Lifetime { min_s: 0.25, mean_s: 1.5, max_s: 11.0 }),
+            nodes: object.nodes.clone(),
             object: Some(object.id),
         })
         .collect();
     sites.push(Site {
         kind: "heap".into(),
-        site: site("log_line", "/home/ada/src/stencil/log.c", 9),
+        site: CallSite { via: "xmalloc".into(), ..site("log_line", "/home/ada/src/stencil/log.c", 9) },
+        variable: Some("line".into()),
+        lifetime: Some(Lifetime { min_s: 2e-6, mean_s: 2e-6, max_s: 2e-6 }),
+        nodes: BTreeMap::new(),
         count: 120_000,
         bytes: 7_200_000,
         freed: 120_000,

@@ -4,6 +4,7 @@ mod files;
 mod lines;
 mod load;
 mod location;
+pub(crate) mod scopes;
 mod statics;
 mod types;
 mod unit;

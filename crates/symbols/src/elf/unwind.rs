@@ -1,18 +1,84 @@
-//! Function ranges from the unwind tables, which stripping leaves in place.
+//! Function ranges and frame addresses from the unwind tables, which stripping leaves in place.
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, EndianSlice, Pointer, RunTimeEndian, UnwindSection};
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, EndianSlice, Pointer, RunTimeEndian, UnwindContext,
+    UnwindSection,
+};
 use object::elf;
 use rustc_hash::FxHashMap;
 
 use super::image::Image;
+use crate::FrameRule;
+
+/// The unwind tables with an index of their frame descriptions.
+#[derive(Debug)]
+pub(crate) struct Unwind {
+    address: u64,
+    contents: std::sync::Arc<[u8]>,
+    /// Start, end and offset of each description, by start.
+    descriptions: Vec<(u64, u64, usize)>,
+}
+
+impl Unwind {
+    /// Reads the index; none when the file has no tables.
+    pub fn read(image: &Image) -> Option<Self> {
+        let (address, contents) = locate(image)?;
+        let frames = EhFrame::new(&contents, super::gimli_endian(image.endian));
+        let bases = bases(image, address);
+        let mut descriptions = Vec::new();
+        // Thousands of descriptions share a handful of common entries.
+        let mut common = FxHashMap::default();
+        let mut entries = frames.entries(&bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
+            let parsed = partial.parse(|frames, bases, offset| {
+                if let Some(known) = common.get(&offset.0) {
+                    return Clone::clone(known);
+                }
+                let cie = frames.cie_from_offset(bases, offset);
+                common.insert(offset.0, cie.clone());
+                cie
+            });
+            if let Ok(description) = parsed {
+                descriptions.push((description.initial_address(), description.end_address(), description.offset()));
+            }
+        }
+        descriptions.sort_unstable();
+        Some(Self { address, contents, descriptions })
+    }
+
+    /// How the frame's canonical address is found at an instruction; none where it is computed.
+    pub fn frame_rule(&self, image: &Image, address: u64) -> Option<FrameRule> {
+        let after = self.descriptions.partition_point(|&(start, ..)| start <= address);
+        let &(_, end, offset) = self.descriptions.get(after.checked_sub(1)?)?;
+        if address >= end {
+            return None;
+        }
+        let frames = EhFrame::new(&self.contents, super::gimli_endian(image.endian));
+        let bases = bases(image, self.address);
+        let description = frames
+            .fde_from_offset(&bases, offset.into(), |frames, bases, at| frames.cie_from_offset(bases, at))
+            .ok()?;
+        let mut context = UnwindContext::new();
+        let row = description.unwind_info_for_address(&frames, &bases, &mut context, address).ok()?;
+        match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                Some(FrameRule { register: register.0, offset: *offset })
+            }
+            CfaRule::Expression(_) => None,
+        }
+    }
+}
 
 /// `(start, end)` of each frame description, unsorted.
 pub(crate) fn ranges(image: &Image) -> Vec<(u64, u64)> {
-    let Some((address, contents)) = locate(image) else {
-        return Vec::new();
-    };
-    let endian = super::gimli_endian(image.endian);
-    let frames = EhFrame::new(&contents, endian);
+    let unwind = Unwind::read(image);
+    unwind.iter().flat_map(|unwind| &unwind.descriptions).map(|&(start, end, _)| (start, end)).collect()
+}
+
+fn bases(image: &Image, address: u64) -> BaseAddresses {
     let mut bases = BaseAddresses::default().set_eh_frame(address);
     if let Some(text) = image.section(".text") {
         bases = bases.set_text(text.address);
@@ -20,28 +86,7 @@ pub(crate) fn ranges(image: &Image) -> Vec<(u64, u64)> {
     if let Some(got) = image.section(".got") {
         bases = bases.set_got(got.address);
     }
-
-    let mut ranges = Vec::new();
-    // Thousands of descriptions share a handful of common entries.
-    let mut common = FxHashMap::default();
-    let mut entries = frames.entries(&bases);
-    while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(partial) = entry else {
-            continue;
-        };
-        let parsed = partial.parse(|frames, bases, offset| {
-            if let Some(known) = common.get(&offset.0) {
-                return Clone::clone(known);
-            }
-            let cie = frames.cie_from_offset(bases, offset);
-            common.insert(offset.0, cie.clone());
-            cie
-        });
-        if let Ok(description) = parsed {
-            ranges.push((description.initial_address(), description.end_address()));
-        }
-    }
-    ranges
+    bases
 }
 
 /// Address and contents of `.eh_frame`; by the segment that the C library uses when there are no section headers.

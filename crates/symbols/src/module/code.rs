@@ -1,12 +1,14 @@
 //! Questions about instructions.
 
 use object::elf;
+use rustc_hash::FxHashMap;
 
 use super::Module;
-use crate::Frame;
-use crate::dwarf::Lines;
+use crate::dwarf::{Lines, scopes};
 use crate::elf::functions::{FunctionRange, Functions};
+use crate::elf::unwind::Unwind;
 use crate::names::demangle;
+use crate::{Frame, FrameRule, Scope};
 
 impl Module {
     /// The file's bytes at `address`, `length` bytes at most and less at the end of the segment; for the instruction
@@ -61,6 +63,20 @@ impl Module {
             })),
         }
         frames
+    }
+
+    /// The functions that the instructions at `addresses` belong to, innermost first as in [`Module::frames_at`], with
+    /// their variables. Those that debug information does not cover are missing. One pass for all: ask once.
+    #[must_use]
+    pub fn scopes_at(&self, addresses: &[u64]) -> FxHashMap<u64, Vec<Scope>> {
+        self.debug_sections().map(|sections| scopes::read(sections, addresses)).unwrap_or_default()
+    }
+
+    /// How the unwind tables find the frame's canonical address when the instruction at `address` is the next. None where
+    /// they have none, or compute it.
+    #[must_use]
+    pub fn frame_rule(&self, address: u64) -> Option<FrameRule> {
+        self.unwind.get_or_init(|| Unwind::read(&self.image)).as_ref()?.frame_rule(&self.image, address)
     }
 
     fn functions(&self) -> &Functions {

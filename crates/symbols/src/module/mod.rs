@@ -18,6 +18,7 @@ use crate::elf::mapping::{self, Access, Mapping};
 use crate::elf::notes;
 use crate::elf::source::{Source, Stamp};
 use crate::elf::symtab::Symbols;
+use crate::elf::unwind::Unwind;
 use crate::variables::Variables;
 
 /// An executable, a shared library or the vdso. Cheap to open; shared between threads and processes.
@@ -35,6 +36,7 @@ pub struct Module {
     debug_sections: OnceLock<Option<DebugSections>>,
     symbols: OnceLock<Symbols>,
     functions: OnceLock<Functions>,
+    unwind: OnceLock<Option<Unwind>>,
     variables: OnceLock<Variables>,
     lines: OnceLock<Option<Lines>>,
 }
@@ -86,6 +88,7 @@ impl Module {
             debug_sections: OnceLock::new(),
             symbols: OnceLock::new(),
             functions: OnceLock::new(),
+            unwind: OnceLock::new(),
             variables: OnceLock::new(),
             lines: OnceLock::new(),
         })

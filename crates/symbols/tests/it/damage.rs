@@ -48,6 +48,8 @@ fn interrogate(bytes: Vec<u8>) {
             assert!(bounds.start <= address && address < bounds.end);
         }
         let _ = module.frames_at(address);
+        let _ = module.scopes_at(&[address]);
+        let _ = module.frame_rule(address);
     }
 }
 

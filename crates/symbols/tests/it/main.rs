@@ -12,6 +12,7 @@ mod frames;
 mod functions;
 mod mapping;
 mod modules;
+mod scopes;
 mod separate_debug;
 mod tls;
 mod vdso;

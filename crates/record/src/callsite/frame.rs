@@ -1,4 +1,4 @@
-//! Which frame of a call stack stands for the allocation: the first that the user wrote.
+//! Frames that are known by name not to be the user's own: libraries' and wrappers'.
 
 /// Libraries whose frames never stand for a site, by the beginning of their file name.
 const LIBRARIES: [&str; 10] = [
@@ -52,14 +52,30 @@ const WRAPPERS: [&str; 16] = [
     "zrealloc",
 ];
 
-/// Whether a frame may stand for a site: it is neither a library's nor a wrapper. The innermost that may does; if there is
-/// none, the innermost of all.
-pub fn stands(module: &str, function: &str) -> bool {
+/// Whether a frame is a library's: the C and C++ libraries', a compiler's run time.
+pub fn is_library(module: &str, function: &str) -> bool {
     let module = module.rsplit('/').next().unwrap_or_default();
-    !(LIBRARIES.iter().any(|name| module.starts_with(name))
+    LIBRARIES.iter().any(|name| module.starts_with(name))
         || FUNCTIONS.iter().any(|name| function.starts_with(name))
         || returns_std(function)
-        || WRAPPERS.contains(&function))
+}
+
+/// Whether a function is known to allocate for others.
+pub fn is_wrapper(function: &str) -> bool {
+    WRAPPERS.contains(&function)
+}
+
+/// Whether a function is the one that the user means by `name`, which may lack the parameters and namespaces.
+pub fn is_it(function: &str, name: &str) -> bool {
+    let plain = function.split('(').next().unwrap_or_default();
+    [function, plain]
+        .iter()
+        .any(|function| function.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::")))
+}
+
+/// Whether a function may be the method of a container of the C++ library.
+pub fn is_container(function: &str) -> bool {
+    FUNCTIONS[1..5].iter().any(|name| function.starts_with(name)) || returns_std(function)
 }
 
 /// A template of the C++ library that is demangled with its return type: `T* std::__do_something<...>(...)`.
@@ -83,12 +99,22 @@ mod tests {
             ("/home/me/app", "load(std::string const&)"),
             ("/home/me/app", "main"),
         ];
-        assert_eq!(frames.iter().position(|(module, function)| stands(module, function)), Some(4));
+        let is_user = |(module, function): &(&str, &str)| !is_library(module, function) && !is_wrapper(function);
+        assert_eq!(frames.iter().position(is_user), Some(4));
+    }
+
+    #[test]
+    fn the_user_names_a_wrapper_as_the_source_does() {
+        assert!(is_it("my_alloc", "my_alloc"));
+        assert!(is_it("grid::Pool::take(unsigned long)", "Pool::take"));
+        assert!(is_it("grid::Pool::take(unsigned long)", "grid::Pool::take(unsigned long)"));
+        assert!(!is_it("my_alloc", "alloc"));
+        assert!(!is_it("my_alloc_all", "my_alloc"));
     }
 
     #[test]
     fn a_module_without_names_stands_unless_it_is_a_library() {
-        assert!(stands("/opt/tool", ""));
-        assert!(!stands("/lib/x86_64-linux-gnu/libc.so.6", ""));
+        assert!(!is_library("/opt/tool", ""));
+        assert!(is_library("/lib/x86_64-linux-gnu/libc.so.6", ""));
     }
 }

@@ -1,0 +1,252 @@
+//! What a call stack that allocates is called: the frame that stands for it, the wrapper that this frame called, and the
+//! variable that the pointer was stored in.
+//!
+//! - [`frame`]: frames of libraries and of functions that are known to allocate for others, by name
+//! - [`wrapper`]: functions that turn out to do so in this recording
+//! - [`flow`]: where the code behind a call puts the pointer
+//! - [`variable`]: whose place that is
+//!
+//! All frames stay in the stack.
+
+mod flow;
+mod frame;
+mod variable;
+mod wrapper;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use numamma_symbols::{Frame, Module, Scope};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::modules::ModuleStore;
+use crate::sites::Place;
+use crate::space::mappings::PathId;
+use flow::{Flow, Value};
+
+/// Frames above the allocator that may be wrappers in wrappers.
+const DEEPEST_WRAPPER: usize = 8;
+
+/// An address of code in its file.
+type Address = (PathId, u64);
+
+/// What a call stack is called.
+#[derive(Clone, Debug, Default)]
+pub struct CallSite {
+    /// The frame that stands for it: its number in the stack, and the function in it.
+    pub frame: Option<(usize, Option<Frame>)>,
+    /// The wrapper that this frame called, if any.
+    pub via: String,
+    /// The variable that the pointer was stored in, if known.
+    pub variable: String,
+}
+
+/// One function of a call stack: a place has several where functions are inlined.
+#[derive(Clone, Debug)]
+struct Link {
+    /// Number of its place in the stack.
+    place: usize,
+    /// Its number among the functions at the place, innermost first.
+    level: usize,
+    /// Whether it is the one that the others at its place are inlined into.
+    outermost: bool,
+    call: Option<Address>,
+    function: Option<Frame>,
+    is_user: bool,
+    is_wrapper_by_name: bool,
+}
+
+impl Link {
+    fn name(&self) -> &str {
+        self.function.as_ref().map_or("", |function| &function.function)
+    }
+}
+
+/// What was found out about code, for all stacks.
+#[derive(Debug, Default)]
+pub struct CallSites {
+    /// Functions that the user calls wrappers.
+    pub wrappers: Vec<String>,
+    /// Once it says so, nothing is looked up any more.
+    pub stop: Option<fn() -> bool>,
+    /// Functions at code addresses.
+    sources: FxHashMap<Address, Rc<[Frame]>>,
+    scopes: FxHashMap<Address, Rc<[Scope]>>,
+    /// By call, and whether the allocator is what it calls.
+    flows: FxHashMap<(Address, bool), Rc<Flow>>,
+    loops: FxHashMap<Address, bool>,
+}
+
+impl CallSites {
+    /// Functions at a code address, innermost first.
+    pub fn functions(&mut self, modules: &mut ModuleStore, at: Address) -> Rc<[Frame]> {
+        if self.stop.is_some_and(|stop| stop()) {
+            return self.sources.get(&at).cloned().unwrap_or_default();
+        }
+        self.sources
+            .entry(at)
+            .or_insert_with(|| modules.get(at.0).map_or(Vec::new(), |module| module.frames_at(at.1)).into())
+            .clone()
+    }
+
+    /// Names all stacks by what their functions are called alone: quick, for a look in between.
+    pub fn outline(&mut self, modules: &mut ModuleStore, stacks: &[&[Place]]) -> Vec<CallSite> {
+        let site = |places: &&[Place]| {
+            let links = self.links(modules, places);
+            let standing = links.iter().position(|link| link.is_user);
+            named(&links, standing, None)
+        };
+        stacks.iter().map(site).collect()
+    }
+
+    /// Names all stacks. Whether a function is a wrapper shows in all of them together.
+    pub fn name(&mut self, modules: &mut ModuleStore, stacks: &[&[Place]]) -> Vec<CallSite> {
+        let chains: Vec<Vec<Link>> = stacks.iter().map(|places| self.links(modules, places)).collect();
+        self.ask_scopes(modules, &chains);
+        let wrappers = wrapper::Wrappers::find(self, modules, &chains);
+        let site = |links: &Vec<Link>| {
+            let (standing, via) = wrappers.standing(self, modules, links);
+            let mut site = named(links, standing, via);
+            if let Some(standing) = standing {
+                site.variable = self.variable(modules, links, standing).unwrap_or_default();
+            }
+            site
+        };
+        chains.iter().map(site).collect()
+    }
+
+    fn links(&mut self, modules: &mut ModuleStore, places: &[Place]) -> Vec<Link> {
+        let mut links = Vec::new();
+        for (number, place) in places.iter().enumerate() {
+            let functions = place.image.map_or_else(Rc::default, |at| self.functions(modules, at));
+            let module = place.image.map_or("", |(path, _)| modules.path(path));
+            let link = |level: usize, function: Option<&Frame>| {
+                let name = function.map_or("", |function| &function.function);
+                let is_wrapper_by_name = frame::is_wrapper(name) || self.wrappers.iter().any(|w| frame::is_it(name, w));
+                Link {
+                    place: number,
+                    level,
+                    outermost: level + 1 >= functions.len(),
+                    call: place.image,
+                    function: function.cloned(),
+                    is_user: !is_wrapper_by_name && !frame::is_library(module, name),
+                    is_wrapper_by_name,
+                }
+            };
+            if functions.is_empty() {
+                links.push(link(0, None));
+            }
+            links.extend(functions.iter().enumerate().map(|(level, function)| link(level, Some(function))));
+        }
+        links
+    }
+
+    /// Asks debug information about all code that the answers may depend on.
+    fn ask_scopes(&mut self, modules: &mut ModuleStore, chains: &[Vec<Link>]) {
+        let mut questions: FxHashMap<PathId, FxHashSet<u64>> = FxHashMap::default();
+        for links in chains {
+            let Some(first) = links.iter().find(|link| link.is_user).map(|link| link.place) else { continue };
+            // The method of a container that is called is one place further in.
+            let from = links.iter().position(|link| link.place + 1 >= first).unwrap_or(0);
+            let (mut users, mut last) = (0, 0);
+            for link in &links[from..] {
+                users += usize::from(link.is_user);
+                if users > DEEPEST_WRAPPER && link.place > last {
+                    break;
+                }
+                last = link.place;
+                if let Some((path, address)) = link.call.filter(|at| !self.scopes.contains_key(at)) {
+                    questions.entry(path).or_default().insert(address);
+                }
+            }
+        }
+        for (path, addresses) in questions {
+            let addresses: Vec<u64> = addresses.into_iter().collect();
+            let mut found = modules.get(path).map(|module| module.scopes_at(&addresses)).unwrap_or_default();
+            for address in addresses {
+                self.scopes.insert((path, address), found.remove(&address).unwrap_or_default().into());
+            }
+        }
+    }
+
+    /// What debug information says of a function of a stack.
+    fn scope(&self, link: &Link) -> Option<&Scope> {
+        self.scopes.get(&link.call?)?.get(link.level)
+    }
+
+    /// Where the pointer goes behind the call of a place.
+    fn flow(&mut self, modules: &mut ModuleStore, link: &Link) -> Option<Rc<Flow>> {
+        let (path, call) = link.call?;
+        let calls_allocator = link.place == 0;
+        let module = modules.get(path)?;
+        let follow = || {
+            let out = if calls_allocator { stored_by_callee(&module, call) } else { None };
+            Rc::new(flow::follow(&module, call.wrapping_add(1), out))
+        };
+        Some(Rc::clone(self.flows.entry(((path, call), calls_allocator)).or_insert_with(follow)))
+    }
+
+    /// Whether each function further in than `link`'s place returns what it was returned.
+    fn is_passed_up(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> bool {
+        let inner = links.iter().take_while(|inner| inner.place < link.place).filter(|inner| inner.outermost);
+        inner.into_iter().all(|inner| self.flow(modules, inner).is_some_and(|flow| flow.returned))
+    }
+
+    fn has_loop(&mut self, modules: &mut ModuleStore, at: Address) -> bool {
+        let Some(module) = modules.get(at.0) else { return true };
+        *self.loops.entry(at).or_insert_with(|| flow::has_loop(&module, at.1))
+    }
+
+    fn variable(&mut self, modules: &mut ModuleStore, links: &[Link], standing: usize) -> Option<String> {
+        let link = &links[standing];
+        let (path, call) = link.call?;
+        let module = modules.get(path)?;
+        if self.is_passed_up(modules, links, link) {
+            let flow = self.flow(modules, link)?;
+            let stored = |counted| variable::stored_in(&module, self.scope(link), &flow.sightings, counted);
+            let counted = || stored(makes_array(&module, call));
+            if let Some(name) = stored(false).or_else(counted) {
+                return Some(without_function(name, link.name()));
+            }
+        }
+        // A container's method was called: what it allocates is the container's.
+        let method = links[..standing].iter().rfind(|inner| inner.place < link.place)?;
+        let has_object = |scope: &Scope| scope.locals.first().is_some_and(|local| local.name == "this");
+        if !frame::is_container(method.name()) || !self.scope(method).is_some_and(has_object) {
+            return None;
+        }
+        variable::object_of_call(&module, self.scope(link), &flow::before_call(&module, call.wrapping_add(1))?)
+    }
+}
+
+/// A function's own static variable is told by its name alone, as its other variables are.
+fn without_function(name: String, function: &str) -> String {
+    let own = name.strip_prefix(function).and_then(|rest| rest.strip_prefix("::"));
+    own.map(str::to_owned).unwrap_or(name)
+}
+
+/// Where the allocator itself stores the pointer instead of returning it.
+fn stored_by_callee(module: &Arc<Module>, call: u64) -> Option<Value> {
+    let call = flow::before_call(module, call.wrapping_add(1))?;
+    call.callee.as_deref().filter(|name| name.trim_end_matches("@plt") == "posix_memalign")?;
+    call.argument()
+}
+
+/// Whether a call is of C++'s `new T[n]`, which may put the count in front.
+fn makes_array(module: &Arc<Module>, call: u64) -> bool {
+    let call = flow::before_call(module, call.wrapping_add(1));
+    call.and_then(|call| call.callee).is_some_and(|callee| callee.starts_with("operator new[]"))
+}
+
+/// A site by one of the links, or by the innermost.
+fn named(links: &[Link], standing: Option<usize>, via: Option<String>) -> CallSite {
+    let by_name = || {
+        let inner = links[..standing?].iter().rfind(|link| link.is_wrapper_by_name)?;
+        Some(inner.name().to_owned())
+    };
+    CallSite {
+        frame: standing.or((!links.is_empty()).then_some(0)).map(|n| (links[n].place, links[n].function.clone())),
+        via: via.or_else(by_name).unwrap_or_default(),
+        variable: String::new(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The variable that a pointer was stored in: where the code put it, against where debug information says that variables
+//! are.
+
+use numamma_symbols::{Local, LocalPlace, Location, Member, Module, Scope};
+
+use super::flow::{Base, COUNT, Call, Place, Registers, Sighting, Value, general};
+
+/// The name of the first variable that held the pointer: one of the function that called, or a global one. `counted`: the
+/// pointer may stand behind the count of a C++ array.
+pub fn stored_in(module: &Module, scope: Option<&Scope>, sightings: &[Sighting], counted: bool) -> Option<String> {
+    let is_pointer = |ahead: i64| ahead == 0 || (counted && COUNT.contains(&ahead));
+    sightings.iter().filter(|sighting| is_pointer(sighting.ahead)).find_map(|sighting| {
+        let locals = scope.map_or(&[][..], |scope| &scope.locals);
+        let (pc, registers) = (sighting.pc, &sighting.registers);
+        match sighting.place {
+            Place::Register(held) => {
+                locals.iter().find_map(|local| {
+                    let is_it =
+                        |place: &&LocalPlace| matches!(place.at, Location::Register(n) if general(n) == Some(held));
+                    // What is wider than a register is there in parts: a structure, a descriptor, a vector.
+                    let is_wide = local.size == 0 || local.size > 8;
+                    let from = at(local, pc).find(is_it)?.from;
+                    (local.is_pointer || is_wide).then(|| at_offset(local, from)).flatten()
+                })
+            }
+            Place::Memory(address) => {
+                let own = locals.iter().find_map(|local| part(local, address, pc, registers));
+                let field = || locals.iter().find_map(|local| field(local, address, pc, registers));
+                own.or_else(field).or_else(|| global(module, address))
+            }
+        }
+    })
+}
+
+/// The name of the object whose method is called: a container that allocates for itself.
+pub fn object_of_call(module: &Module, scope: Option<&Scope>, call: &Call) -> Option<String> {
+    let address = call.argument()?;
+    let locals = scope.map_or(&[][..], |scope| &scope.locals);
+    let is_object = |local: &&Local| !local.is_pointer && local.size > 0;
+    let own = locals.iter().filter(is_object).find_map(|local| part(local, address, call.pc, &call.registers));
+    let field = || match address.1 {
+        // A pointer to the container, or to what begins with it: which, is not known.
+        0 => None,
+        _ => locals.iter().find_map(|local| field(local, address, call.pc, &call.registers)),
+    };
+    own.or_else(field).or_else(|| global(module, address))
+}
+
+/// Where a variable is at an instruction.
+fn at(local: &Local, pc: u64) -> impl Iterator<Item = &LocalPlace> {
+    local.places.iter().filter(move |place| (place.low..place.high).contains(&pc))
+}
+
+/// A variable, or the part of it, that lies at an address.
+fn part(local: &Local, address: Value, pc: u64, registers: &Registers) -> Option<String> {
+    let offset = at(local, pc).find_map(|place| {
+        let (base, start) = match place.at {
+            Location::Frame(offset) => (Base::Frame, offset),
+            Location::ThroughFrame(offset) => (Base::AtFrame(offset), 0),
+            Location::Memory(register, offset) => {
+                let (base, from) = registers[usize::from(general(register)?)]?;
+                (base, from.checked_add(offset)?)
+            }
+            Location::Register(_) => return None,
+        };
+        let offset = u64::try_from(address.1.checked_sub(start)?).ok()?.checked_add(place.from)?;
+        // A Fortran array's size says nothing of its descriptor: only the pointer in front is sure.
+        (base == address.0 && offset < local.size.max(1)).then_some(offset)
+    })?;
+    at_offset(local, offset)
+}
+
+/// A variable, or the field of it, whose pointer lies so many bytes from its start.
+fn at_offset(local: &Local, offset: u64) -> Option<String> {
+    if local.is_pointer {
+        return (offset == 0).then(|| local.name.clone());
+    }
+    let member = local.members.iter().find(|member| is_pointer_at(member, offset));
+    let dot = if local.is_fortran { '%' } else { '.' };
+    Some(member.map_or_else(|| local.name.clone(), |member| format!("{}{dot}{}", local.name, member.name)))
+}
+
+/// The field that lies at an address in the structure that a variable points to.
+fn field(local: &Local, address: Value, pc: u64, registers: &Registers) -> Option<String> {
+    if !local.is_pointer || local.members.is_empty() {
+        return None;
+    }
+    at(local, pc).find_map(|place| {
+        let (base, start) = match place.at {
+            Location::Frame(offset) => (Base::AtFrame(offset), 0),
+            Location::Register(register) => registers[usize::from(general(register)?)]?,
+            Location::Memory(..) | Location::ThroughFrame(_) => return None,
+        };
+        let offset = u64::try_from(address.1.checked_sub(start)?).ok()?;
+        if base != address.0 || base == Base::Result {
+            return None;
+        }
+        let member = local.members.iter().find(|member| member.offset == offset)?;
+        let arrow = if local.is_fortran { "%" } else { "->" };
+        Some(format!("{}{arrow}{}", local.name, member.name))
+    })
+}
+
+/// The global variable, or its field, at an address of the module.
+fn global(module: &Module, address: Value) -> Option<String> {
+    let (Base::Image, at) = address else { return None };
+    let at = u64::try_from(at).ok()?;
+    let variable = module.data_at(at).filter(|variable| variable.writable && !variable.symbol.is_empty())?;
+    let offset = at - variable.address;
+    let is_array = variable.element.as_ref().is_some_and(|element| !element.dimensions.is_empty());
+    let member = variable.members.iter().find(|member| !is_array && is_pointer_at(member, offset));
+    Some(match member {
+        Some(member) if is_descriptor(member) => format!("{}%{}", variable.name, member.name),
+        Some(member) => format!("{}.{}", variable.name, member.name),
+        None => variable.name.clone(),
+    })
+}
+
+/// Whether a field is a pointer, or begins with one as the descriptor of a Fortran array does, so many bytes from the start
+/// of its structure.
+fn is_pointer_at(member: &Member, offset: u64) -> bool {
+    let is_pointer = member.size == 8 && member.type_name.as_deref().is_some_and(|name| name.ends_with('*'));
+    member.offset == offset && (is_pointer || is_descriptor(member))
+}
+
+fn is_descriptor(member: &Member) -> bool {
+    member.type_name.as_deref().is_some_and(|name| name.ends_with("[:]"))
+}

@@ -1,0 +1,146 @@
+//! Functions that allocate for others: `xmalloc`, `my_alloc`, an interpreter's two layers above malloc.
+//!
+//! That a function is called from many places and allocates is not enough: so does `init_matrix`. A wrapper gives its
+//! caller the memory and nothing else:
+//!
+//! - it returns the pointer itself: the code behind its call is followed to the return,
+//! - as memory for anything: `void *`, or through a `void **`, in the words of debug information,
+//! - without a loop, in which it might make something of the memory,
+//! - always: a function that also allocates what it keeps is none,
+//! - and at least two calls of it were seen: else its own line says as much as its caller's.
+//!
+//! Where there is no debug information, it must in addition pass the pointer to no other function, store no more than a
+//! header, and four calls of it must have been seen.
+
+use numamma_symbols::Returns;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Address, CallSites, DEEPEST_WRAPPER, Link};
+use crate::modules::ModuleStore;
+use crate::space::mappings::PathId;
+
+/// Calls that make a function a wrapper if debug information says what it returns.
+const CALLS: usize = 2;
+/// The same without debug information.
+const CALLS_WITHOUT_TYPE: usize = 4;
+
+/// A function: its module and name, or the address of its call where it has no name.
+type Function = (PathId, String, u64);
+
+/// What makes one think that a function only allocates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Evidence {
+    None,
+    Code,
+    Type,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    /// The calls of it.
+    calls: FxHashSet<(Option<Address>, usize)>,
+    calls_needed: usize,
+    /// It kept what it allocated at least once.
+    keeps: bool,
+}
+
+/// The wrappers of a recording.
+#[derive(Debug, Default)]
+pub struct Wrappers(FxHashMap<Function, Candidate>);
+
+impl Wrappers {
+    /// Looks for wrappers in all stacks.
+    pub fn find(sites: &mut CallSites, modules: &mut ModuleStore, chains: &[Vec<Link>]) -> Self {
+        let mut candidates: FxHashMap<Function, Candidate> = FxHashMap::default();
+        for links in chains {
+            for (n, link) in possible(links) {
+                let Some(function) = function(modules, link) else { break };
+                let evidence = evidence(sites, modules, links, link);
+                let candidate = candidates.entry(function).or_insert_with(|| Candidate {
+                    calls: FxHashSet::default(),
+                    calls_needed: CALLS,
+                    keeps: false,
+                });
+                if evidence == Evidence::None {
+                    candidate.keeps = true;
+                    break;
+                }
+                if evidence == Evidence::Code {
+                    candidate.calls_needed = CALLS_WITHOUT_TYPE;
+                }
+                candidate.calls.extend(links.get(n + 1).map(|caller| (caller.call, caller.level)));
+            }
+        }
+        Self(candidates)
+    }
+
+    /// The link that stands for a stack, and the wrapper that it called, if that is one that was found here.
+    pub fn standing(
+        &self,
+        sites: &mut CallSites,
+        modules: &mut ModuleStore,
+        links: &[Link],
+    ) -> (Option<usize>, Option<String>) {
+        let (mut standing, mut via) = (links.iter().position(|link| link.is_user), None);
+        for (n, link) in possible(links) {
+            let known = function(modules, link).and_then(|function| self.0.get(&function));
+            let Some(known) = known.filter(|known| !known.keeps) else { break };
+            if evidence(sites, modules, links, link) == Evidence::None {
+                break;
+            }
+            let next = links[n + 1..].iter().position(|link| link.is_user);
+            // The outermost function that is called from several places: what it calls itself serves it alone.
+            if let Some(next) = next.filter(|_| known.calls.len() >= known.calls_needed) {
+                standing = Some(n + 1 + next);
+                via = Some(via_name(link));
+            }
+        }
+        (standing, via)
+    }
+}
+
+fn via_name(link: &Link) -> String {
+    match (link.name(), link.call) {
+        ("", Some((_, address))) => format!("{address:#x}"),
+        (name, _) => name.to_owned(),
+    }
+}
+
+/// The links of a stack that may be wrappers, innermost first.
+fn possible(links: &[Link]) -> impl Iterator<Item = (usize, &Link)> {
+    links.iter().enumerate().filter(|(_, link)| link.is_user).take(DEEPEST_WRAPPER)
+}
+
+fn function(modules: &mut ModuleStore, link: &Link) -> Option<Function> {
+    let (path, address) = link.call?;
+    match link.name() {
+        "" => {
+            let start = modules.get(path)?.function_bounds(address)?.start;
+            Some((path, String::new(), start))
+        }
+        name => Some((path, name.to_owned(), 0)),
+    }
+}
+
+fn evidence(sites: &mut CallSites, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Evidence {
+    let Some(call) = link.call else { return Evidence::None };
+    let typed = sites.scope(link).map(|scope| (scope.returns, scope.hands_out));
+    if matches!(typed, Some((returns, false)) if returns != Returns::Memory)
+        || !sites.is_passed_up(modules, links, link)
+    {
+        return Evidence::None;
+    }
+    if !link.outermost {
+        // Inlined: its code is its caller's.
+        return if typed.is_some() { Evidence::Type } else { Evidence::None };
+    }
+    let Some(flow) = sites.flow(modules, link).filter(|_| !sites.has_loop(modules, call)) else {
+        return Evidence::None;
+    };
+    match typed {
+        Some((Returns::Memory, _)) if flow.returned => Evidence::Type,
+        Some((_, true)) if flow.handed_out => Evidence::Type,
+        None if flow.returned && !flow.passed_on && flow.filled <= 1 => Evidence::Code,
+        _ => Evidence::None,
+    }
+}

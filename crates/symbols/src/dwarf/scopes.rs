@@ -1,0 +1,299 @@
+//! The functions around given instructions, with their variables: one pass over the units that hold any of them.
+
+use gimli::{AttributeValue, Expression, Operation, UnitOffset};
+use rustc_hash::FxHashMap;
+
+use super::load::{DebugSections, SliceReader};
+use super::types::Types;
+use super::unit::Unit;
+use super::units::{At, Entry, Units, Value};
+use crate::scope::{Local, LocalPlace, Location, Returns, Scope};
+
+/// A chain of typedefs and qualifiers longer than this is a damaged one.
+const MOST_STEPS: usize = 16;
+
+/// More places than this are not read of one variable.
+const MOST_PLACES: usize = 1024;
+
+/// The scopes of each of `addresses` that debug information covers, innermost first.
+pub(crate) fn read(sections: &DebugSections, addresses: &[u64]) -> FxHashMap<u64, Vec<Scope>> {
+    let dwarf = sections.borrowed();
+    let units = Units::new(&dwarf);
+    let mut addresses = addresses.to_vec();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let mut pass =
+        Pass { units: &units, types: Types::new(&units), addresses: &addresses, found: FxHashMap::default() };
+    for number in units.own() {
+        if let Some(unit) = units.get(number).filter(|unit| pass.has_some(unit)) {
+            // A unit that ends in damage keeps what was found before.
+            let _ = pass.unit(unit);
+        }
+    }
+    let mut found = pass.found;
+    found.values_mut().for_each(|scopes| scopes.reverse());
+    found
+}
+
+/// An entry that is being read, and which of the addresses lie in it.
+struct Open {
+    depth: isize,
+    hits: Vec<u64>,
+    /// How many functions around the addresses are around its function.
+    level: usize,
+    base: Option<Base>,
+}
+
+/// What frame offsets of a function count from.
+#[derive(Clone, Copy)]
+enum Base {
+    Canonical,
+    Register(u16, i64),
+}
+
+struct Pass<'p, 'u, 'a> {
+    units: &'u Units<'a>,
+    types: Types<'u, 'a>,
+    addresses: &'p [u64],
+    /// Outermost first.
+    found: FxHashMap<u64, Vec<Scope>>,
+}
+
+impl<'a> Pass<'_, '_, 'a> {
+    fn within(&self, low: u64, high: u64) -> &[u64] {
+        let from = self.addresses.partition_point(|&address| address < low);
+        let to = self.addresses.partition_point(|&address| address < high);
+        self.addresses.get(from..to).unwrap_or_default()
+    }
+
+    fn has_some(&self, unit: &Unit<'a, '_>) -> bool {
+        let Ok(mut ranges) = unit.dwarf.unit_ranges(unit.unit) else { return false };
+        while let Ok(Some(range)) = ranges.next() {
+            if !self.within(range.begin, range.end).is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn unit(&mut self, unit: Unit<'a, '_>) -> gimli::Result<()> {
+        let is_fortran = unit.is_fortran();
+        let mut entries = unit.unit.entries_raw(None)?;
+        let mut open: Vec<Open> = Vec::new();
+        while !entries.is_empty() {
+            let depth = entries.next_depth();
+            let offset = entries.next_offset();
+            let Some(form) = entries.read_abbreviation()? else {
+                continue;
+            };
+            while open.last().is_some_and(|scope| scope.depth >= depth) {
+                open.pop();
+            }
+            let has = |name| form.attributes().iter().any(|attribute| attribute.name() == name);
+            match form.tag() {
+                gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine | gimli::DW_TAG_lexical_block
+                    if form.has_children() =>
+                {
+                    let has_code = has(gimli::DW_AT_low_pc) || has(gimli::DW_AT_ranges);
+                    let hits = if has_code { self.hits(unit, offset) } else { Vec::new() };
+                    let is_function = form.tag() != gimli::DW_TAG_lexical_block;
+                    if is_function && !hits.is_empty() {
+                        let returns = self.returns(At { unit: unit.number, offset });
+                        for &address in &hits {
+                            self.found.entry(address).or_default().push(Scope { returns, ..Scope::default() });
+                        }
+                    }
+                    let base = match form.tag() {
+                        gimli::DW_TAG_subprogram => frame_base(unit, offset),
+                        _ => open.last().and_then(|outer| outer.base),
+                    };
+                    let functions = hits.first().and_then(|address| self.found.get(address)).map_or(0, Vec::len);
+                    open.push(Open { depth, hits, level: functions.saturating_sub(1), base });
+                }
+                // What is declared in a type that is declared in a function is not the function's.
+                gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type
+                    if form.has_children() =>
+                {
+                    open.push(Open { depth, hits: Vec::new(), level: 0, base: None });
+                }
+                gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter => {
+                    if let Some(scope) = open.last().filter(|scope| !scope.hits.is_empty()) {
+                        let is_parameter = form.tag() == gimli::DW_TAG_formal_parameter;
+                        self.local(unit, offset, scope, is_parameter, is_fortran);
+                    }
+                }
+                _ => {}
+            }
+            entries.skip_attributes(form.attributes())?;
+        }
+        Ok(())
+    }
+
+    /// The addresses in the code of an entry.
+    fn hits(&self, unit: Unit<'a, '_>, offset: UnitOffset) -> Vec<u64> {
+        let mut hits = Vec::new();
+        let Ok(entry) = unit.unit.entry(offset) else { return hits };
+        let Ok(mut ranges) = unit.dwarf.die_ranges(unit.unit, &entry) else { return hits };
+        while let Ok(Some(range)) = ranges.next() {
+            hits.extend_from_slice(self.within(range.begin, range.end));
+        }
+        hits
+    }
+
+    fn local(&mut self, unit: Unit<'a, '_>, offset: UnitOffset, scope: &Open, is_parameter: bool, is_fortran: bool) {
+        let at = At { unit: unit.number, offset };
+        let kind = self
+            .units
+            .inherited(at, gimli::DW_AT_type)
+            .and_then(|(holder, value)| self.units.target(holder.number, &value))
+            .and_then(|at| self.plain(at));
+        let pointee = kind.filter(|&kind| self.tag(kind) == Some(gimli::DW_TAG_pointer_type)).map(|at| self.target(at));
+        let hands_out = is_parameter
+            && pointee.flatten().and_then(|at| self.plain(at)).is_some_and(|at| self.is_untyped_pointer(at));
+        let places = self.places(unit, offset, scope.base);
+        let local = self.units.text(at, gimli::DW_AT_name).filter(|_| !places.is_empty()).map(|name| {
+            let described = match pointee {
+                Some(pointee) => pointee.and_then(|at| self.plain(at)),
+                None => kind,
+            };
+            let described = described.map(|at| self.types.get(at));
+            Local {
+                name,
+                size: match (pointee, &described) {
+                    (Some(_), _) => 8,
+                    (None, Some(described)) => described.size.unwrap_or(0),
+                    (None, None) => 0,
+                },
+                is_pointer: pointee.is_some(),
+                members: described.map(|described| described.members.clone()).unwrap_or_default(),
+                is_fortran,
+                places,
+            }
+        });
+        for address in &scope.hits {
+            if let Some(function) = self.found.get_mut(address).and_then(|scopes| scopes.get_mut(scope.level)) {
+                function.hands_out |= hands_out;
+                function.locals.extend(local.clone());
+            }
+        }
+    }
+
+    fn places(&self, unit: Unit<'a, '_>, offset: UnitOffset, base: Option<Base>) -> Vec<LocalPlace> {
+        let Ok(entry) = unit.unit.entry(offset) else { return Vec::new() };
+        let Some(value) = entry.attr_value(gimli::DW_AT_location) else { return Vec::new() };
+        if let Some(expression) = value.exprloc_value() {
+            let parts = locations(unit, expression, base).into_iter();
+            return parts.map(|(from, at)| LocalPlace { low: 0, high: u64::MAX, from, at }).collect();
+        }
+        let mut places = Vec::new();
+        let Ok(Some(mut list)) = unit.dwarf.attr_locations(unit.unit, value) else { return places };
+        while let Ok(Some(entry)) = list.next() {
+            let (low, high) = (entry.range.begin, entry.range.end);
+            let parts = locations(unit, entry.data, base).into_iter();
+            places.extend(parts.map(|(from, at)| LocalPlace { low, high, from, at }));
+            if places.len() >= MOST_PLACES {
+                break;
+            }
+        }
+        places
+    }
+
+    fn returns(&self, function: At) -> Returns {
+        let kind = self
+            .units
+            .inherited(function, gimli::DW_AT_type)
+            .and_then(|(holder, value)| self.units.target(holder.number, &value));
+        match kind.and_then(|at| self.plain(at)) {
+            None => Returns::Nothing,
+            Some(at) if self.is_untyped_pointer(at) => Returns::Memory,
+            Some(_) => Returns::Value,
+        }
+    }
+
+    /// A type without the names and qualifiers around it.
+    fn plain(&self, mut at: At) -> Option<At> {
+        for _ in 0..MOST_STEPS {
+            match self.tag(at)? {
+                gimli::DW_TAG_typedef
+                | gimli::DW_TAG_const_type
+                | gimli::DW_TAG_volatile_type
+                | gimli::DW_TAG_restrict_type
+                | gimli::DW_TAG_atomic_type => at = self.target(at)?,
+                _ => return Some(at),
+            }
+        }
+        None
+    }
+
+    fn tag(&self, at: At) -> Option<gimli::DwTag> {
+        self.units.entry(at).map(|(_, entry)| entry.tag())
+    }
+
+    /// The type that a type is made of.
+    fn target(&self, at: At) -> Option<At> {
+        let (_, entry) = self.units.entry(at)?;
+        self.units.target(at.unit, &entry.attr_value(gimli::DW_AT_type)?)
+    }
+
+    fn is_untyped_pointer(&self, at: At) -> bool {
+        self.tag(at) == Some(gimli::DW_TAG_pointer_type) && self.target(at).is_none_or(|to| self.plain(to).is_none())
+    }
+}
+
+fn frame_base(unit: Unit<'_, '_>, function: UnitOffset) -> Option<Base> {
+    let entry: Entry<'_> = unit.unit.entry(function).ok()?;
+    let value: Value<'_> = entry.attr_value(gimli::DW_AT_frame_base)?;
+    let AttributeValue::Exprloc(expression) = value else { return None };
+    let mut operations = expression.operations(unit.unit.encoding());
+    let base = match operations.next().ok()?? {
+        Operation::CallFrameCFA => Base::Canonical,
+        Operation::Register { register } => Base::Register(register.0, 0),
+        Operation::RegisterOffset { register, offset, .. } => Base::Register(register.0, offset),
+        _ => return None,
+    };
+    operations.next().ok()?.is_none().then_some(base)
+}
+
+/// Where an expression says that the parts of a variable are, with the byte at which each begins; computed values are
+/// nowhere.
+fn locations(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: Option<Base>) -> Vec<(u64, Location)> {
+    let mut operations = expression.operations(unit.unit.encoding());
+    let (mut found, mut from, mut part) = (Vec::new(), 0_u64, None);
+    let mut is_known = true;
+    while let Ok(Some(operation)) = operations.next() {
+        match operation {
+            Operation::Piece { size_in_bits, bit_offset: None } => {
+                found.extend(part.take().filter(|_| is_known).map(|at| (from, at)));
+                from = from.saturating_add(size_in_bits / 8);
+                is_known = true;
+            }
+            Operation::Deref { space: false, .. } => {
+                part = match part {
+                    Some(Location::Frame(offset)) => Some(Location::ThroughFrame(offset)),
+                    _ => None,
+                };
+                is_known &= part.is_some();
+            }
+            first if part.is_none() && is_known => {
+                part = simple(&first, base);
+                is_known = part.is_some();
+            }
+            _ => is_known = false,
+        }
+    }
+    found.extend(part.filter(|_| is_known).map(|at| (from, at)));
+    found
+}
+
+fn simple(operation: &Operation<SliceReader<'_>>, base: Option<Base>) -> Option<Location> {
+    Some(match *operation {
+        Operation::Register { register } => Location::Register(register.0),
+        Operation::RegisterOffset { register, offset, .. } => Location::Memory(register.0, offset),
+        Operation::FrameOffset { offset } => match base? {
+            Base::Canonical => Location::Frame(offset),
+            Base::Register(register, from) => Location::Memory(register, from.checked_add(offset)?),
+        },
+        Operation::CallFrameCFA => Location::Frame(0),
+        _ => return None,
+    })
+}

@@ -1,0 +1,78 @@
+//! What is told about the functions around an instruction and their variables.
+
+use crate::variable::Member;
+
+/// What a function returns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Returns {
+    /// No value, or debug information does not say.
+    #[default]
+    Nothing,
+    /// `void *`: memory for whatever its caller makes of it.
+    Memory,
+    /// Anything else.
+    Value,
+}
+
+/// A function that an instruction belongs to, by inlining or by itself: one for each of [`crate::Module::frames_at`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// What it returns.
+    pub returns: Returns,
+    /// Whether it has a parameter of type `void **`, through which it may hand memory out.
+    pub hands_out: bool,
+    /// Variables and parameters of the function and of its blocks around the instruction.
+    pub locals: Vec<Local>,
+}
+
+/// A variable or parameter of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// Its name in the source.
+    pub name: String,
+    /// Size in bytes; 0 when unknown.
+    pub size: u64,
+    /// Whether it is a pointer; then `members` are those of what it points to.
+    pub is_pointer: bool,
+    /// Fields of the structure that it is, or points to.
+    pub members: Vec<Member>,
+    /// Whether the source is Fortran, where a field is named `a%b`.
+    pub is_fortran: bool,
+    /// Where it is, and for which instructions.
+    pub places: Vec<LocalPlace>,
+}
+
+/// Where a variable is while one of the instructions `low..high` is the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalPlace {
+    /// First instruction's address.
+    pub low: u64,
+    /// Address after the last one.
+    pub high: u64,
+    /// The byte of the variable from which on it is there: the compiler may take a structure apart.
+    pub from: u64,
+    /// The place.
+    pub at: Location,
+}
+
+/// A place of a variable. Registers have the numbers of DWARF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Location {
+    /// In a register, at least its first 8 bytes.
+    Register(u16),
+    /// In memory, so many bytes from the frame's canonical address (the stack pointer before the call of the function).
+    Frame(i64),
+    /// In memory, so many bytes from what a register holds.
+    Memory(u16, i64),
+    /// In memory, at the address that lies so many bytes from the frame's canonical address.
+    ThroughFrame(i64),
+}
+
+/// How to find a frame's canonical address: a register, and what to add to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameRule {
+    /// DWARF's number of the register.
+    pub register: u16,
+    /// Bytes to add.
+    pub offset: i64,
+}
