@@ -137,13 +137,20 @@ impl Session {
     /// A new heap block. `replaces`: the one before at its address was released, and this is the only word of it.
     fn allocate(&mut self, process: ProcessId, address: u64, object: Live, replaces: bool) {
         self.stacks.allocated(object.stack, object.bytes);
+        let mut announced = replaces;
         while let Some((at, old)) = self.live(process, SiteKind::Heap).overlap(address, object.bytes) {
             if at == address && is_younger(old.version, object.version) {
                 // It has come and gone on other threads meanwhile.
                 self.stacks.released(object.stack, object.bytes, Some(0));
                 return;
             }
-            self.end_unseen(process, SiteKind::Heap, (at, old), object.start, replaces && at == address);
+            let expected = announced && at == address;
+            announced &= !expected;
+            self.end_unseen(process, SiteKind::Heap, (at, old), object.start, expected);
+        }
+        if announced {
+            // It had lost its place to another before.
+            self.evicted = self.evicted.saturating_sub(1);
         }
         self.live(process, SiteKind::Heap).insert(address, object);
     }
@@ -152,8 +159,10 @@ impl Session {
     fn map(&mut self, process: ProcessId, thread: ThreadId, address: u64, bytes: u64, hash: u64, time: i64) {
         let stack = self.stacks.number(process, SiteKind::Mmap, hash);
         self.stacks.allocated(stack, bytes);
-        while let Some(old) = self.live(process, SiteKind::Mmap).overlap(address, bytes) {
-            self.end_unseen(process, SiteKind::Mmap, old, time, false);
+        for kind in [SiteKind::Mmap, SiteKind::Heap] {
+            while let Some(old) = self.live(process, kind).overlap(address, bytes) {
+                self.end_unseen(process, kind, old, time, false);
+            }
         }
         let object = Live { bytes, start: time, stack, thread: thread as i32, version: 0 };
         self.live(process, SiteKind::Mmap).insert(address, object);

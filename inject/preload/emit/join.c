@@ -139,11 +139,12 @@ static void child_of_old_kernel(void)
 }
 
 /* One private mapping: the page with `alive`, the table of sent stacks, the unwind rules, the versions of heap addresses,
- * where the rings are mapped. The kernel wipes the first two in a forked child; the others stay true there. */
+ * the counts of carvings, where the rings are mapped. The kernel wipes the first two in a forked child; the others stay true there. */
 static bool map_tables(uint32_t ring_count)
 {
     const size_t wiped = NMM_PAGE + NMM_SENT_BYTES, rules = wiped + NMM_RULES_BYTES, versions = rules + NMM_VERSIONS_BYTES;
-    const size_t bytes = versions + ring_count * sizeof *nmm_process.mapped;
+    const size_t carvings = versions + NMM_CARVINGS_BYTES;
+    const size_t bytes = carvings + ring_count * sizeof *nmm_process.mapped;
     char *tables = nmm_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (tables == NULL)
         return false;
@@ -151,7 +152,8 @@ static bool map_tables(uint32_t ring_count)
     nmm_process.sent = (uint64_t *)(tables + NMM_PAGE);
     nmm_process.rules = (uint64_t *)(tables + wiped);
     nmm_process.versions = (uint32_t *)(tables + rules);
-    nmm_process.mapped = (char **)(tables + versions);
+    nmm_process.carvings = (struct nmm_carving *)(tables + versions);
+    nmm_process.mapped = (char **)(tables + carvings);
     /* Kernels before 4.14 cannot wipe; then the child of a fork() is noticed, but not that of a raw clone. */
     if (!nmm_advise(tables, wiped, MADV_WIPEONFORK) && !nmm_at_fork(child_of_old_kernel)) {
         nmm_unmap(tables, bytes);

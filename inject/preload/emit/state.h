@@ -28,6 +28,7 @@ struct nmm_process {
     uint64_t *sent;                 /* hashes of the call stacks that were sent; wiped with `alive` */
     uint64_t *rules;                /* unwind rules by return address */
     uint32_t *versions;             /* of heap addresses, see hooks/version.h */
+    struct nmm_carving *carvings;   /* of memory, see there */
     char **mapped;                  /* where each ring is mapped; NULL: not yet */
     uint64_t seed;                  /* of the hashes: another image or generation of code gives another hash */
 

@@ -7,6 +7,7 @@
 #include "../emit/ring.h"
 #include "../emit/stack.h"
 #include "hooks.h"
+#include "version.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -31,6 +32,7 @@ static long libc_result(long result)
 
 static __attribute__((noinline)) void mapped(struct nmm_thread *self, void *address, size_t length, int prot, int flags, off_t offset, const uintptr_t *frame)
 {
+    nmm_carve((uintptr_t)address, length);
     const uint64_t payload[] = {(uintptr_t)address, length, nmm_call_stack(self, frame), (uint64_t)offset, (uint32_t)flags};
     nmm_emit(self, (struct nmm_tag){NMM_MAP, (uint16_t)prot, !(flags & MAP_ANONYMOUS)}, payload, 5);
 }

@@ -5,12 +5,9 @@
 #define WORDS_OF_ALLOC 6
 
 __attribute__((noinline)) void nmm_recent_replace(
-    struct nmm_thread *self, struct nmm_recent *entry, const struct nmm_recent *block)
+    struct nmm_thread *self, struct nmm_recent *entry, const struct nmm_recent *block, bool again)
 {
     const bool repeated = entry->state != NMM_RECENT_NONE && entry->repeats != 0;
-    /* That the block before at the same address is free, its successor says: if nobody had it in between. */
-    const bool again = entry->address == block->address && entry->state == NMM_RECENT_FREED
-        && block->version == entry->version + 1;
     const bool freed = entry->state == NMM_RECENT_FREED && !again;
     struct nmm_span span;
     const bool room = nmm_begin(self, &span,
@@ -40,6 +37,7 @@ __attribute__((noinline)) void nmm_recent_replace(
     entry->api = block->api;
     entry->version = block->version;
     entry->repeats = 0;
+    entry->carving = 0;
     nmm_signal_fence();
     nmm_store(&entry->state, block->state);
 }

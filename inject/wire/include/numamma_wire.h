@@ -49,7 +49,7 @@
 
 #define NMM_PAGE 4096u
 #define NMM_MAX_FRAMES 128u /* deeper stacks are cut and marked */
-#define NMM_RECENT 128u     /* entries of a ring's table of recent blocks: a page of them */
+#define NMM_RECENT 64u      /* entries of a ring's table of recent blocks */
 #define NMM_RING_EXTRA (2u * NMM_PAGE) /* bytes of a ring before its data */
 
 /* Clocks of the stamps. */
@@ -127,6 +127,8 @@ struct nmm_recent {
     uint16_t state;         /* NMM_RECENT_* */
     uint32_t version;       /* of the allocation that was sent */
     uint32_t repeats;       /* how often the block was allocated anew since */
+    uint32_t carving;       /* the writer's: when it was freed, how often memory near it had been carved anew */
+    uint32_t pad;
 };
 #define NMM_RECENT_NONE 0u
 #define NMM_RECENT_LIVE 1u

@@ -8,7 +8,7 @@ pub const WIRE_VERSION: u32 = 2;
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
 pub const MAX_FRAMES: u32 = 128;
-pub const RECENT: u32 = 128;
+pub const RECENT: u32 = 64;
 pub const RING_EXTRA: u32 = 2 * PAGE;
 
 pub const CLOCK_MONOTONIC: u32 = 0;
@@ -68,6 +68,8 @@ pub struct RecentBlock {
     pub state: AtomicU16,
     pub version: AtomicU32,
     pub repeats: AtomicU32,
+    pub carving: AtomicU32,
+    pub pad: AtomicU32,
 }
 
 pub const RECENT_NONE: u16 = 0;

@@ -317,13 +317,13 @@ fn what_a_thread_left_unsaid_of_its_recent_blocks_is_read_once() {
     fill(1, RECENT_LIVE, 0);
     fill(2, RECENT_LIVE, 5);
     fill(3, RECENT_FREED, 0);
-    fill(127, RECENT_FREED, 6);
+    fill(63, RECENT_FREED, 6);
     let mut events = Vec::new();
     let ring = ring(&segment, 3);
     ring.outstanding(|event| events.push(event));
     let free = |address| Event::Free { api: Api::Calloc, address, tentative: false, version: 7 };
     let repeat = |count| Event::Repeat { stack: 9, size: 40, count };
-    assert_eq!(events, [repeat(5), free(48), repeat(6), free(127 * 16)]);
+    assert_eq!(events, [repeat(5), free(48), repeat(6), free(63 * 16)]);
     ring.outstanding(|event| panic!("again: {event:?}"));
     fill(3, RECENT_FREED, 0);
     ring.release().expect("released");

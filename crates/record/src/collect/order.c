@@ -87,16 +87,17 @@ SITE(site4, aligned(64, size))
 SITE(site5, aligned_alloc(32, size))
 SITE(site6, memalign(128, size))
 SITE(site7, malloc(size))
-enum { SITES = 8, SITE_OF_REALLOC = 8 };
+enum { SITES = 8, PLACES = 4, SITE_OF_REALLOC = SITES * PLACES };
 static void *(*const sites[SITES])(size_t) = {site0, site1, site2, site3, site4, site5, site6, site7};
 
-static struct block acquire(struct worker *self, uint32_t size)
+/* Called in PLACES places: each makes another call stack of each site, and the log tells them apart. */
+static __attribute__((noinline)) struct block acquire(struct worker *self, uint32_t size, uint32_t place)
 {
     uint32_t site = below(self, SITES);
     struct block block = {sites[site](size), size};
     if (!block.at)
         abort();
-    note(self, ACQUIRED, block.at, size, site);
+    note(self, ACQUIRED, block.at, size, site * PLACES + place);
     memset(block.at, (int)size, 8);
     return block;
 }
@@ -128,12 +129,17 @@ static void step(struct worker *self)
             release(self, held->at);
             held->at = NULL;
         } else {
-            *held = acquire(self, some_size(self));
+            *held = acquire(self, some_size(self), 0);
+            __asm__ volatile("# place 0");
         }
     } else if (what < 8) { /* released at once: the next of this size, of whichever thread, may have its address */
-        release(self, acquire(self, some_size(self)).at);
+        struct block block = acquire(self, some_size(self), 1);
+        __asm__ volatile("# place 1");
+        release(self, block.at);
     } else if (what < 11) { /* handed over, and released by whom it comes to */
-        char *got = atomic_exchange(&slots[below(self, SLOTS)], acquire(self, some_size(self)).at);
+        struct block block = acquire(self, some_size(self), 2);
+        __asm__ volatile("# place 2");
+        char *got = atomic_exchange(&slots[below(self, SLOTS)], block.at);
         if (got)
             release(self, got);
     } else if (held->at && what < 14) { /* moves, grows and shrinks */
@@ -143,7 +149,8 @@ static void step(struct worker *self)
             abort();
     } else if (held->at) { /* its successor at the same address, most probably */
         release(self, held->at);
-        *held = acquire(self, held->size);
+        *held = acquire(self, held->size, 3);
+        __asm__ volatile("# place 3");
     }
 }
 
