@@ -8,9 +8,11 @@
 //! into shared memory. If the recorder dies, the program goes on.
 
 mod clock;
+mod code_places;
 mod collect;
 mod error;
 mod finish;
+mod frame_tree;
 mod launch;
 mod library;
 mod modules;

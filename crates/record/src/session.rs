@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::clock::code::CodeCache;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
+use crate::code_places::CodePlaces;
 use crate::modules::{ModuleStore, VDSO};
 use crate::perf::decode::{Record, Registers};
 use crate::sink::Sink;
@@ -50,7 +51,7 @@ pub struct Session {
     /// Releases that may yet be taken back: those of each thread's last event.
     tentative: FxHashMap<ThreadId, Vec<Tentative>>,
     /// Code addresses that occur, with the file that held them at the time.
-    pub code_places: FxHashMap<(ProcessId, u64), Option<(PathId, u64)>>,
+    pub code_places: CodePlaces,
     /// Sampled pages whose node is to be asked for.
     pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
     /// Nodes of pages as they were written last.
@@ -81,7 +82,7 @@ impl Session {
             named: PerProcess::default(),
             touched: PerProcess::default(),
             tentative: FxHashMap::default(),
-            code_places: FxHashMap::default(),
+            code_places: CodePlaces::default(),
             pages: FxHashMap::default(),
             page_nodes: PerProcess::default(),
             sources: FxHashMap::default(),
@@ -189,6 +190,8 @@ impl Session {
         let process = self.tasks.end_process(pid, time)?;
         self.emit_objects(process, time);
         // Its tables are many.
+        self.stacks.end(process);
+        self.code_places.end(process);
         self.tasks.processes[process].space.heap = Default::default();
         self.tasks.processes[process].space.maps = Default::default();
         Some(process)
@@ -217,7 +220,7 @@ impl Session {
         let place = self.place(process, ip);
         let Some(located) = self.code.locate(&mut self.modules, pid, ip, place) else {
             self.losses.add(LossKind::UnknownCode, 1);
-            self.code_places.insert((process, ip), place);
+            self.code_places.note(process, ip, place);
             self.push_unknown(time, thread, cpu, ip, Rule::Unreadable);
             return;
         };
@@ -232,13 +235,13 @@ impl Session {
         let blamed = blamed && found.first().is_some_and(wanted);
         found.retain(wanted);
         if !matches!(rule, Rule::Before | Rule::Forward) {
-            self.code_places.insert((process, ip), place);
+            self.code_places.note(process, ip, place);
             self.push_unknown(time, thread, cpu, ip, rule);
         }
         for (n, access) in found.iter().enumerate() {
             let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
             let place = self.place(process, row_ip);
-            self.code_places.entry((process, row_ip)).or_insert(place);
+            self.code_places.note(process, row_ip, place);
             self.sink.samples.push(SampleRow {
                 time,
                 thread: thread as i32,
@@ -286,7 +289,7 @@ impl Session {
         let thread = self.tasks.thread(pid, tid, time);
         let process = self.tasks.process_of(thread);
         let place = self.place(process, ip);
-        self.code_places.entry((process, ip)).or_insert(place);
+        self.code_places.note(process, ip, place);
         let access = self.code.locate(&mut self.modules, pid, ip, place).map_or(Access::Unknown, |located| {
             let unit = located.unit.borrow();
             unit.access(located.index)
@@ -341,12 +344,12 @@ impl Session {
             Event::ThreadEnd { .. } => {}
             Event::Stack { hash, frames, cut } => {
                 if !self.stacks.knows(hash) {
-                    let places = frames
+                    let places: Vec<Place> = frames
                         .into_iter()
                         // A return address may be the first of the next function: look one byte before it.
                         .map(|ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
                         .collect();
-                    self.stacks.define(hash, places, cut);
+                    self.stacks.define(hash, &places, cut);
                 }
             }
             Event::Alloc { address, size, stack, .. } => {
