@@ -205,9 +205,7 @@ fn site_frame(session: &mut Session, places: &[Place]) -> Option<(u64, Option<Fr
 /// Source of all code addresses that occur in a process, with those of its call stacks.
 fn code(session: &mut Session, process: usize, stacks: &[usize]) -> Vec<CodeRow> {
     let mut places: Vec<_> = session.code_places.of(process).collect();
-    for &number in stacks {
-        places.extend(session.stacks.frames(&session.stacks.stacks[number]).map(|p| (p.call(), p.image)));
-    }
+    places.extend(session.stacks.places(stacks).iter().map(|place| (place.call(), place.image)));
     places.sort_unstable();
     places.dedup_by_key(|(ip, _)| *ip);
     let mut rows = Vec::with_capacity(places.len());

@@ -6,7 +6,7 @@
 //!        └─> optimise ──> ...
 //! ```
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::sites::Place;
 
@@ -48,6 +48,22 @@ impl FrameTree {
         std::iter::successors(call(stack), move |(caller, _)| call(*caller))
             .map(|(_, place)| self.places[*place as usize])
     }
+
+    /// The places that occur in any of some stacks, each once.
+    pub fn places(&self, stacks: impl Iterator<Item = StackId>) -> Vec<Place> {
+        let (mut seen, mut places) = (FxHashSet::default(), FxHashSet::default());
+        for stack in stacks {
+            let mut at = stack;
+            // Whoever called a known call is known.
+            while let Some(&(caller, place)) = self.calls.get(at.0 as usize)
+                && seen.insert(at)
+            {
+                places.insert(place);
+                at = caller;
+            }
+        }
+        places.into_iter().map(|place| self.places[place as usize]).collect()
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +85,9 @@ mod tests {
         }
         // 4 + 2 + 2 calls at 5 places.
         assert_eq!((tree.calls.len(), tree.places.len()), (8, 5));
+        let mut places = tree.places(ids.into_iter());
+        places.sort_unstable_by_key(|place| place.ip);
+        assert_eq!(places, stack(&[0x1001, 0x2001, 0x5001, 0x6001, 0x9001]));
         let none = tree.add(&[]);
         assert_eq!(tree.frames(none).count(), 0);
     }

@@ -108,6 +108,11 @@ impl Stacks {
         }
     }
 
+    /// The places that occur in any of the stacks with those numbers, each once.
+    pub fn places(&self, numbers: &[usize]) -> Vec<Place> {
+        self.frames.places(numbers.iter().filter_map(|&number| self.by_hash.get(&self.stacks[number].hash)).copied())
+    }
+
     /// Frames of a stack, innermost first.
     pub fn frames(&self, stack: &Stack) -> impl Iterator<Item = Place> {
         self.by_hash.get(&stack.hash).into_iter().flat_map(|&stack| self.frames.frames(stack))
