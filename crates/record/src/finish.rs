@@ -241,7 +241,10 @@ fn modules(session: &mut Session, process: usize) -> Vec<ModuleRow> {
     let mappings = session.tasks.processes[process].space.mappings.clone();
     let present = mappings.iter().map(|(start, m)| (start, *m, i64::MAX));
     let past = mappings.past_code().iter().map(|p| (p.start, p.mapping, p.until));
-    let told = present.chain(past).filter(|(_, mapping, _)| mapping.is_file() || mapping.executable);
+    let mut all: Vec<_> = present.collect();
+    all.reverse();
+    all.extend(past);
+    let told = all.into_iter().filter(|(_, mapping, _)| mapping.is_file() || mapping.executable);
     told.map(|(start, mapping, until)| module_row(session, process, start, &mapping, until)).collect()
 }
 

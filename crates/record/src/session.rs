@@ -192,8 +192,8 @@ impl Session {
         // Its tables are many.
         self.stacks.end(process);
         self.code_places.end(process);
-        self.tasks.processes[process].space.heap = Default::default();
-        self.tasks.processes[process].space.maps = Default::default();
+        let space = &mut self.tasks.processes[process].space;
+        *space = Space { mappings: std::mem::take(&mut space.mappings), ..Space::default() };
         Some(process)
     }
 
