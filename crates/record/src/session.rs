@@ -290,10 +290,7 @@ impl Session {
         let process = self.tasks.process_of(thread);
         let place = self.place(process, ip);
         self.code_places.note(process, ip, place);
-        let access = self.code.locate(&mut self.modules, pid, ip, place).map_or(Access::Unknown, |located| {
-            let unit = located.unit.borrow();
-            unit.access(located.index)
-        });
+        let access = self.code.access(&mut self.modules, pid, ip, place);
         self.sink.touches.push(FirstTouchRow {
             time,
             thread: thread as i32,
