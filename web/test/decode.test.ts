@@ -62,6 +62,7 @@ test("compressed and plain text", async () => {
 test("what is absent is filled in; what is no report is refused in words", () => {
   const report = decode({ version: 1, run: {}, sampler: {}, samples: {}, objects: [{ id: 0 }] });
   assert.deepEqual(report.findings.losses, []);
+  assert.equal(report.findings.run.heap_tracked, true, "older reports do not say that allocations were left out");
   assert.equal(report.findings.objects[0].pattern.kind, "unknown");
   assert.throws(() => decode({}), /not a NumaMMA report/);
   assert.throws(() => decode({ version: 9, objects: [] }), /version 9/);

@@ -215,8 +215,9 @@ export function findings(o: Options) {
       host: "node17",
       started_unix_s: 1760000000,
       page_bytes: PAGE,
+      heap_tracked: true,
     },
-    sampler: { kind: "clock", rate_hz: 1000, period: 1000000, overhead_estimate: 0.0174 },
+    sampler: { kind: "clock", rate_hz: 1000, period: 1000000, overhead_estimate: 0.0174, only: null },
     samples: {
       recorded,
       attributed: all,

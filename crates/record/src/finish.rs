@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use numamma_symbols::Frame;
 use numamma_trace::{
-    CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow, ProcessRow,
-    SampleRow, SiteRow, ThreadRow, TraceError,
+    CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow, SampleRow,
+    SiteRow, TraceError,
 };
 
+use crate::callsite::CallSite;
 use crate::collect::now;
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
@@ -62,21 +63,27 @@ pub fn checkpoint(session: &mut Session, meta: &mut Meta, names: &mut Checkpoint
 }
 
 fn write_tasks(session: &Session) -> Result<(), TraceError> {
-    let threads: Vec<ThreadRow> = session.tasks.threads.iter().map(|t| t.row.clone()).collect();
-    let processes: Vec<ProcessRow> = session.tasks.processes.iter().map(|p| p.row.clone()).collect();
     let writer = session.sink.writer();
-    writer.write_table(&threads)?;
-    writer.write_table(&processes)
+    writer.write_rows(session.tasks.threads.iter().map(|thread| thread.row.clone()))?;
+    writer.write_rows(session.tasks.processes.iter().map(|process| process.row.clone()))
 }
 
+/// These tables grow with the processes: their rows are made while they are written.
 fn write_names(session: &mut Session, whole: bool) -> Result<(), TraceError> {
-    let (sites, frames) = sites(session, whole);
-    let (code, modules) = (code(session), modules(session));
-    let writer = session.sink.writer();
-    writer.write_table(&sites)?;
-    writer.write_table(&frames)?;
-    writer.write_table(&code)?;
-    writer.write_table(&modules)
+    let writer = session.sink.writer().clone();
+    let named = call_sites(session, whole);
+    writer.write_rows(named.into_iter().enumerate().map(|(number, named)| site(session, number, named)))?;
+    writer.write_rows((0..session.stacks.stacks.len()).flat_map(|number| frames(session, number)))?;
+    let mut by_process: Vec<usize> = (0..session.stacks.stacks.len()).collect();
+    by_process.sort_by_key(|&number| session.stacks.stacks[number].process);
+    let mut stacks = by_process.as_slice();
+    writer.write_rows((0..session.tasks.processes.len()).flat_map(|process| {
+        let of = stacks.partition_point(|&number| session.stacks.stacks[number].process == process);
+        let (own, others) = stacks.split_at(of);
+        stacks = others;
+        code(session, process, own)
+    }))?;
+    writer.write_rows((0..session.tasks.processes.len()).flat_map(|process| modules(session, process)))
 }
 
 /// Completes the dataset, or, once `stop` says so, closes it as fast as that can be: all rows are there then, but not all
@@ -142,60 +149,61 @@ fn source(session: &mut Session, image: Option<(PathId, u64)>) -> (&str, i64, Rc
     (session.modules.path(path), vaddr as i64, frames)
 }
 
-/// The sites and their stacks; `whole`: with what takes a look at the code and the debug information.
-fn sites(session: &mut Session, whole: bool) -> (Vec<SiteRow>, Vec<FrameRow>) {
+/// Which frame of each call stack is the call site, and what is known of it; `whole`: with what takes a look at the code and
+/// the debug information.
+fn call_sites(session: &mut Session, whole: bool) -> Vec<CallSite> {
     let (modules, stacks) = (&mut session.modules, &session.stacks);
-    let places: Vec<&[Place]> = stacks.stacks.iter().map(|stack| stacks.frames(stack)).collect();
-    let named = match whole {
+    let places: Vec<Vec<Place>> = stacks.stacks.iter().map(|stack| stacks.frames(stack).collect()).collect();
+    let places: Vec<&[Place]> = places.iter().map(Vec::as_slice).collect();
+    match whole {
         true => session.callsites.name(modules, &places),
         false => session.callsites.outline(modules, &places),
-    };
-    let (mut sites, mut frames) = (Vec::new(), Vec::new());
-    for (number, ((stack, places), named)) in stacks.stacks.iter().zip(&places).zip(named).enumerate() {
-        frames.extend(places.iter().enumerate().map(|(depth, place)| FrameRow {
-            site: number as i32,
-            depth: depth as i32,
-            ip: place.call() as i64,
-        }));
-        let depth = named.frame.as_ref().map(|(depth, _)| *depth);
-        let function = named.frame.and_then(|(_, function)| function).unwrap_or_default();
-        sites.push(SiteRow {
-            site: number as i32,
-            process: stack.process as i32,
-            kind: match stack.kind {
-                SiteKind::Heap => "heap",
-                SiteKind::Mmap => "mmap",
-            }
-            .into(),
-            function: function.function,
-            file: function.file.unwrap_or_default(),
-            line: function.line as i32,
-            ip: depth.map_or(0, |depth| places[depth].call() as i64),
-            depth: depth.map_or(NONE, |depth| depth as i32),
-            via: named.via,
-            name: named.variable,
-            count: stack.count as i64,
-            bytes: stack.bytes as i64,
-            freed: stack.freed as i64,
-            peak_bytes: stack.peak_bytes as i64,
-            lifetime_min: stack.lifetimes.shortest,
-            lifetime_max: stack.lifetimes.longest,
-            lifetime_total: stack.lifetimes.total,
-        });
     }
-    (sites, frames)
 }
 
-/// Source of all code addresses that occur.
-fn code(session: &mut Session) -> Vec<CodeRow> {
-    let mut places: Vec<_> = session.code_places.iter().map(|(&at, &image)| (at, image)).collect();
-    for stack in &session.stacks.stacks {
-        places.extend(session.stacks.frames(stack).iter().map(|p| ((stack.process, p.call()), p.image)));
+fn frames(session: &Session, number: usize) -> impl Iterator<Item = FrameRow> {
+    let places = session.stacks.frames(&session.stacks.stacks[number]).enumerate();
+    places.map(move |(depth, place)| FrameRow { site: number as i32, depth: depth as i32, ip: place.call() as i64 })
+}
+
+fn site(session: &Session, number: usize, named: CallSite) -> SiteRow {
+    let stack = &session.stacks.stacks[number];
+    let depth = named.frame.as_ref().map(|(depth, _)| *depth);
+    let call = depth.and_then(|depth| session.stacks.frames(stack).nth(depth));
+    let function = named.frame.and_then(|(_, function)| function).unwrap_or_default();
+    SiteRow {
+        site: number as i32,
+        process: stack.process as i32,
+        kind: match stack.kind {
+            SiteKind::Heap => "heap",
+            SiteKind::Mmap => "mmap",
+        }
+        .into(),
+        function: function.function,
+        file: function.file.unwrap_or_default(),
+        line: function.line as i32,
+        ip: call.map_or(0, |place| place.call() as i64),
+        depth: depth.map_or(NONE, |depth| depth as i32),
+        via: named.via,
+        name: named.variable,
+        count: stack.count as i64,
+        bytes: stack.bytes as i64,
+        freed: stack.freed as i64,
+        peak_bytes: stack.peak_bytes as i64,
+        lifetime_min: stack.lifetimes.shortest,
+        lifetime_max: stack.lifetimes.longest,
+        lifetime_total: stack.lifetimes.total,
     }
+}
+
+/// Source of all code addresses that occur in a process, with those of its call stacks.
+fn code(session: &mut Session, process: usize, stacks: &[usize]) -> Vec<CodeRow> {
+    let mut places: Vec<_> = session.code_places.of(process).collect();
+    places.extend(session.stacks.places(stacks).iter().map(|place| (place.call(), place.image)));
     places.sort_unstable();
-    places.dedup_by_key(|(at, _)| *at);
+    places.dedup_by_key(|(ip, _)| *ip);
     let mut rows = Vec::with_capacity(places.len());
-    for ((process, ip), image) in places {
+    for (ip, image) in places {
         let (module, module_offset, functions) = source(session, image);
         let row = CodeRow {
             process: process as i32,
@@ -223,19 +231,15 @@ fn code(session: &mut Session) -> Vec<CodeRow> {
 }
 
 /// Mappings of files and of code; data mappings without a name say nothing that objects do not.
-fn modules(session: &mut Session) -> Vec<ModuleRow> {
-    let mut rows = Vec::new();
-    for process in 0..session.tasks.processes.len() {
-        let mappings = session.tasks.processes[process].space.mappings.clone();
-        let present = mappings.iter().map(|(start, m)| (start, *m, i64::MAX));
-        let past = mappings.past_code().iter().map(|p| (p.start, p.mapping, p.until));
-        for (start, mapping, until) in present.chain(past) {
-            if mapping.is_file() || mapping.executable {
-                rows.push(module_row(session, process, start, &mapping, until));
-            }
-        }
-    }
-    rows
+fn modules(session: &mut Session, process: usize) -> Vec<ModuleRow> {
+    let mappings = session.tasks.processes[process].space.mappings.clone();
+    let present = mappings.iter().map(|(start, m)| (start, *m, i64::MAX));
+    let past = mappings.past_code().iter().map(|p| (p.start, p.mapping, p.until));
+    let mut all: Vec<_> = present.collect();
+    all.reverse();
+    all.extend(past);
+    let told = all.into_iter().filter(|(_, mapping, _)| mapping.is_file() || mapping.executable);
+    told.map(|(start, mapping, until)| module_row(session, process, start, &mapping, until)).collect()
 }
 
 fn module_row(session: &mut Session, process: usize, start: u64, mapping: &Mapping, until: i64) -> ModuleRow {
@@ -284,7 +288,7 @@ mod tests {
         let start = u64::from_str_radix(maps.split('-').next().unwrap_or_default(), 16).expect("an address");
         let own = std::env::current_exe().expect("this program");
         let path = session.modules.intern(&own.to_string_lossy());
-        session.code_places.insert((0, 1), Some((path, is_code as fn() as usize as u64 - start)));
+        session.code_places.note(0, 1, Some((path, is_code as fn() as usize as u64 - start)));
         session
     }
 

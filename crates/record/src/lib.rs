@@ -9,9 +9,11 @@
 
 mod callsite;
 mod clock;
+mod code_places;
 mod collect;
 mod error;
 mod finish;
+mod frame_tree;
 mod launch;
 mod library;
 mod modules;

@@ -162,7 +162,6 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let mut collector = Collector::default();
     let reader = tracking.as_ref().map(|t| LibraryReader::new(&t.segment));
     let ended = watch(&mut running, &mut events, reader.as_ref(), &mut collector, &mut session, &mut meta);
-    signals::program_ended();
 
     // What was written before the end is in the rings; descendants that live on are not waited for.
     loop {
@@ -256,6 +255,10 @@ fn watch(
                 notice.take();
             }
             let ended = running.ended();
+            if ended.is_some() {
+                // Its id may be another's from now on.
+                signals::program_ended();
+            }
             collector.scan(events, reader, session);
             if asked.elapsed() >= ask_after {
                 let began = Instant::now();

@@ -7,6 +7,7 @@ use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
+use crate::code_places::CodePlaces;
 use crate::modules::{ModuleStore, VDSO};
 use crate::perf::decode::{Record, Registers};
 use crate::sink::Sink;
@@ -43,7 +44,7 @@ pub struct Session {
     /// Releases that may yet be taken back: those of each thread's last event.
     pub(crate) tentative: FxHashMap<ThreadId, Vec<Tentative>>,
     /// Code addresses that occur, with the file that held them at the time.
-    pub code_places: FxHashMap<(ProcessId, u64), Option<(PathId, u64)>>,
+    pub code_places: CodePlaces,
     /// Sampled pages whose node is to be asked for.
     pub pages: FxHashMap<ProcessId, FxHashSet<u64>>,
     /// Nodes of pages as they were written last.
@@ -73,7 +74,7 @@ impl Session {
             named: PerProcess::default(),
             touched: PerProcess::default(),
             tentative: FxHashMap::default(),
-            code_places: FxHashMap::default(),
+            code_places: CodePlaces::default(),
             pages: FxHashMap::default(),
             page_nodes: PerProcess::default(),
             callsites: CallSites::default(),
@@ -180,8 +181,10 @@ impl Session {
         let process = self.tasks.end_process(pid, time)?;
         self.emit_objects(process, time);
         // Its tables are many.
-        self.tasks.processes[process].space.heap = Default::default();
-        self.tasks.processes[process].space.maps = Default::default();
+        self.stacks.end(process);
+        self.code_places.end(process);
+        let space = &mut self.tasks.processes[process].space;
+        *space = Space { mappings: std::mem::take(&mut space.mappings), ..Space::default() };
         Some(process)
     }
 
@@ -208,7 +211,7 @@ impl Session {
         let place = self.place(process, ip);
         let Some(located) = self.code.locate(&mut self.modules, pid, ip, place) else {
             self.losses.add(LossKind::UnknownCode, 1);
-            self.code_places.insert((process, ip), place);
+            self.code_places.note(process, ip, place);
             self.push_unknown(time, thread, cpu, ip, Rule::Unreadable);
             return;
         };
@@ -223,13 +226,13 @@ impl Session {
         let blamed = blamed && found.first().is_some_and(wanted);
         found.retain(wanted);
         if !matches!(rule, Rule::Before | Rule::Forward) {
-            self.code_places.insert((process, ip), place);
+            self.code_places.note(process, ip, place);
             self.push_unknown(time, thread, cpu, ip, rule);
         }
         for (n, access) in found.iter().enumerate() {
             let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
             let place = self.place(process, row_ip);
-            self.code_places.entry((process, row_ip)).or_insert(place);
+            self.code_places.note(process, row_ip, place);
             self.sink.samples.push(SampleRow {
                 time,
                 thread: thread as i32,
@@ -277,11 +280,8 @@ impl Session {
         let thread = self.tasks.thread(pid, tid, time);
         let process = self.tasks.process_of(thread);
         let place = self.place(process, ip);
-        self.code_places.entry((process, ip)).or_insert(place);
-        let access = self.code.locate(&mut self.modules, pid, ip, place).map_or(Access::Unknown, |located| {
-            let unit = located.unit.borrow();
-            unit.access(located.index)
-        });
+        self.code_places.note(process, ip, place);
+        let access = self.code.access(&mut self.modules, pid, ip, place);
         self.sink.touches.push(FirstTouchRow {
             time,
             thread: thread as i32,

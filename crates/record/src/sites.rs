@@ -2,16 +2,20 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::frame_tree::{FrameTree, StackId};
 use crate::space::mappings::PathId;
-use crate::tasks::ProcessId;
+use crate::tasks::{PerProcess, ProcessId};
+
+/// A file, and an address in the file's own address space.
+pub type Image = (PathId, u64);
 
 /// A return address, found again in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Run-time address.
     pub ip: u64,
-    /// File and address in the file's own address space, if a file holds it.
-    pub image: Option<(PathId, u64)>,
+    /// Where it is in a file, if one holds it.
+    pub image: Option<Image>,
 }
 
 /// Kinds of objects that sites make.
@@ -56,9 +60,10 @@ pub struct Lifetimes {
 #[derive(Debug, Default)]
 pub struct Stacks {
     pub stacks: Vec<Stack>,
-    index: FxHashMap<(ProcessId, SiteKind, u64), u32>,
+    index: PerProcess<FxHashMap<(SiteKind, u64), u32>>,
     /// Frames by hash, as they were sent: a stack may arrive after the first allocation that names it.
-    frames: FxHashMap<u64, Vec<Place>>,
+    by_hash: FxHashMap<u64, StackId>,
+    frames: FrameTree,
     /// Stacks that could not be followed to their end.
     pub cut: u64,
 }
@@ -66,7 +71,7 @@ pub struct Stacks {
 impl Stacks {
     /// Number of the stack with that hash in that process.
     pub fn number(&mut self, process: ProcessId, kind: SiteKind, hash: u64) -> u32 {
-        *self.index.entry((process, kind, hash)).or_insert_with(|| {
+        *self.index.of(process).entry((kind, hash)).or_insert_with(|| {
             self.stacks.push(Stack {
                 process,
                 kind,
@@ -80,6 +85,11 @@ impl Stacks {
             });
             self.stacks.len() as u32 - 1
         })
+    }
+
+    /// A process has ended: it makes no more objects.
+    pub fn end(&mut self, process: ProcessId) {
+        *self.index.of(process) = FxHashMap::default();
     }
 
     /// Books an allocation.
@@ -126,19 +136,25 @@ impl Stacks {
 
     /// Whether the frames of that hash are known.
     pub fn knows(&self, hash: u64) -> bool {
-        self.frames.contains_key(&hash)
+        self.by_hash.contains_key(&hash)
     }
 
     /// Notes the frames of a hash.
-    pub fn define(&mut self, hash: u64, frames: Vec<Place>, cut: bool) {
-        if self.frames.insert(hash, frames).is_none() && cut {
+    pub fn define(&mut self, hash: u64, frames: &[Place], cut: bool) {
+        let stack = self.frames.add(frames);
+        if self.by_hash.insert(hash, stack).is_none() && cut {
             self.cut += 1;
         }
     }
 
+    /// The places that occur in any of the stacks with those numbers, each once.
+    pub fn places(&self, numbers: &[usize]) -> Vec<Place> {
+        self.frames.places(numbers.iter().filter_map(|&number| self.by_hash.get(&self.stacks[number].hash)).copied())
+    }
+
     /// Frames of a stack, innermost first.
-    pub fn frames(&self, stack: &Stack) -> &[Place] {
-        self.frames.get(&stack.hash).map_or(&[], Vec::as_slice)
+    pub fn frames(&self, stack: &Stack) -> impl Iterator<Item = Place> {
+        self.by_hash.get(&stack.hash).into_iter().flat_map(|&stack| self.frames.frames(stack))
     }
 }
 

@@ -58,12 +58,12 @@ impl Session {
             Event::ThreadEnd { .. } => {}
             Event::Stack { hash, frames, cut } => {
                 if !self.stacks.knows(hash) {
-                    let places = frames
+                    let places: Vec<Place> = frames
                         .into_iter()
                         // A return address may be the first of the next function: look one byte before it.
                         .map(|ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
                         .collect();
-                    self.stacks.define(hash, places, cut);
+                    self.stacks.define(hash, &places, cut);
                 }
             }
             Event::Alloc { address, size, stack, version, replaces, .. } => {

@@ -16,11 +16,14 @@ use crate::table::Table;
 /// Rows of one row group: what a reader holds at a time.
 const ROW_GROUP_ROWS: usize = 1 << 18;
 
+/// Rows of a table that are in memory at a time while it is written.
+const BATCH_ROWS: usize = 1 << 13;
+
 /// A dataset that is being written.
 ///
 /// Rows come in parts ([`Self::append`]): each part is a closed file, so that nothing older than the last part is lost if
 /// the recorder dies. [`Self::merge`] makes one file of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DatasetWriter {
     dir: PathBuf,
 }
@@ -89,8 +92,20 @@ impl DatasetWriter {
 
     /// Writes a whole table.
     pub fn write_table<T: Table>(&self, rows: &[T]) -> Result<(), TraceError> {
+        self.write_rows(rows.iter().cloned())
+    }
+
+    /// Writes a whole table of rows that are made while it is written: few of them are in memory at a time.
+    pub fn write_rows<T: Table>(&self, rows: impl IntoIterator<Item = T>) -> Result<(), TraceError> {
         self.write_file::<T>(&table_file::<T>(&self.dir), |writer| {
-            rows.chunks(ROW_GROUP_ROWS).try_for_each(|rows| writer.write(&T::to_batch(rows))).map_err(|e| e.to_string())
+            let mut rows = rows.into_iter();
+            loop {
+                let batch: Vec<T> = rows.by_ref().take(BATCH_ROWS).collect();
+                writer.write(&T::to_batch(&batch)).map_err(|e| e.to_string())?;
+                if batch.len() < BATCH_ROWS {
+                    return Ok(());
+                }
+            }
         })
     }
 

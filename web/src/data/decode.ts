@@ -73,6 +73,8 @@ export function decode(value: unknown): Report {
 
 /** Fills in what may be absent. */
 function complete(f: Findings): Findings {
+  f.run.heap_tracked ??= true;
+  f.sampler.only ??= null;
   f.losses ??= [];
   f.threads ??= [];
   f.lines ??= [];

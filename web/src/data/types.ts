@@ -11,6 +11,7 @@ export interface Run {
   host: string;
   started_unix_s: number;
   page_bytes: number;
+  heap_tracked: boolean;
 }
 
 export interface Sampler {
@@ -18,6 +19,7 @@ export interface Sampler {
   rate_hz: number;
   period: number;
   overhead_estimate: number;
+  only: string | null;
 }
 
 export interface Samples {

@@ -31,6 +31,10 @@ export function Header(p: { findings: Findings }) {
   const { run, sampler, losses } = p.findings;
   const started = run.started_unix_s > 0 ? new Date(run.started_unix_s * 1000) : null;
   const exit = run.exit === null ? "still running" : run.exit === 0 ? "0" : `${run.exit}`;
+  const leftOut = [
+    ...(sampler.only ? [sampler.only === "read" ? "writes" : "reads"] : []),
+    ...(run.heap_tracked ? [] : ["allocations"]),
+  ];
   return (
     <header>
       <div class="header-row">
@@ -50,6 +54,7 @@ export function Header(p: { findings: Findings }) {
             title={SAMPLERS[sampler.kind]}
           />
           <Fact name="Overhead" value={`≈\u00a0${percent(sampler.overhead_estimate)}`} title="Share of the run that the sampling itself cost, estimated" />
+          {leftOut.length > 0 && <Fact name="Left out" value={leftOut.join(", ")} title="By the options of the recording: --only, --no-heap" />}
           {run.exit !== 0 && <Fact name="Exit" value={exit} title={run.exit === null ? "The recording ended before the program" : undefined} />}
         </dl>
         <Coverage findings={p.findings} />

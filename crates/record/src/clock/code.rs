@@ -6,7 +6,7 @@ use std::rc::Rc;
 use numamma_trace::Access;
 use rustc_hash::FxHashMap;
 
-use super::lift::Code;
+use super::lift::{Code, Op};
 use super::rules::Recovery;
 use crate::modules::ModuleStore;
 use crate::space::mappings::PathId;
@@ -28,16 +28,6 @@ pub struct Unit {
 impl Unit {
     fn new(code: Code) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self { code, recovery: Recovery::default() }))
-    }
-
-    /// What the instruction with that index does to memory; writing, if it does both.
-    pub fn access(&self, index: usize) -> Access {
-        let mut operands = self.code.ops[index].operands.iter().flatten();
-        match operands.clone().next() {
-            None => Access::Unknown,
-            Some(_) if operands.all(|operand| operand.access == Access::Read) => Access::Read,
-            Some(_) => Access::Write,
-        }
     }
 
     /// The code, and the account of its operands.
@@ -85,6 +75,21 @@ impl CodeCache {
             return Some(located);
         }
         self.in_memory(pid, ip)
+    }
+
+    /// What the instruction at `ip` does to memory; writing, if it does both. Its function is not decoded: most pages are
+    /// touched first by code that no sample is in.
+    pub fn access(&mut self, modules: &mut ModuleStore, pid: i32, ip: u64, place: Option<(PathId, u64)>) -> Access {
+        /// No instruction is longer.
+        const LONGEST: usize = 15;
+        if let Some((path, vaddr)) = place
+            && let Some(module) = modules.get(path)
+            && let Some(bytes) = module.text_at(vaddr, LONGEST)
+        {
+            return Code::decode(bytes, vaddr, false).ops.first().map_or(Access::Unknown, access);
+        }
+        self.in_memory(pid, ip)
+            .map_or(Access::Unknown, |located| access(&located.unit.borrow().code.ops[located.index]))
     }
 
     fn in_file(&mut self, modules: &mut ModuleStore, path: PathId, vaddr: u64, bias: u64) -> Option<Located> {
@@ -138,6 +143,15 @@ impl CodeCache {
             let unit = Unit::new(Code::decode_round(&bytes, start, ip));
             self.memory_windows.insert((pid, ip), (bytes, unit));
         }
+    }
+}
+
+fn access(op: &Op) -> Access {
+    let mut operands = op.operands.iter().flatten();
+    match operands.clone().next() {
+        None => Access::Unknown,
+        Some(_) if operands.all(|operand| operand.access == Access::Read) => Access::Read,
+        Some(_) => Access::Write,
     }
 }
 

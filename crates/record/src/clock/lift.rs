@@ -5,7 +5,6 @@ use iced_x86::{
     OpAccess, OpKind, Register, UsedMemory,
 };
 use numamma_trace::Access;
-use rustc_hash::FxHashMap;
 
 /// rsp in the processor's numbering.
 pub const STACK_POINTER: u8 = 4;
@@ -140,8 +139,8 @@ pub struct Op {
 /// A decoded stretch of code: a function, or a window of unknown code.
 #[derive(Debug)]
 pub struct Code {
+    /// In order of their addresses.
     pub ops: Vec<Op>,
-    at: FxHashMap<u64, u32>,
     /// False for a window whose start alone is a known boundary: what comes before an instruction is not known.
     pub whole: bool,
 }
@@ -166,13 +165,15 @@ impl Code {
             ops.push(op);
             leader = instruction.flow_control() != FlowControl::Next;
         }
-        let at: FxHashMap<u64, u32> = ops.iter().enumerate().map(|(n, op)| (op.ip, n as u32)).collect();
+        // It stays for the whole recording.
+        ops.shrink_to_fit();
+        let mut code = Self { ops, whole };
         for target in targets {
-            if let Some(&n) = at.get(&target) {
-                ops[n as usize].leader = true;
+            if let Some(n) = code.index(target) {
+                code.ops[n].leader = true;
             }
         }
-        Self { ops, at, whole }
+        code
     }
 
     /// Decodes code of which only one boundary is known: `ip`. `bytes` begin at `start`, before it. Where a branch behind
@@ -195,7 +196,7 @@ impl Code {
 
     /// Index of the instruction at `ip`, if one begins there.
     pub fn index(&self, ip: u64) -> Option<usize> {
-        self.at.get(&ip).map(|&n| n as usize)
+        self.ops.binary_search_by_key(&ip, |op| op.ip).ok()
     }
 
     /// The basic block round an instruction: indices of its first and last one.

@@ -75,10 +75,9 @@ impl LiveObjects {
     /// All live objects: address and bytes.
     #[cfg(test)]
     fn all(&self) -> Vec<(u64, u64)> {
-        let last = self.by_start.at_or_below(u64::MAX);
-        let mut all: Vec<_> = std::iter::successors(last, |(at, _)| self.by_start.below(*at)).collect();
+        let mut all: Vec<_> = self.by_start.descending().map(|(at, object)| (at, object.bytes)).collect();
         all.reverse();
-        all.into_iter().map(|(at, object)| (at, object.bytes)).collect()
+        all
     }
 }
 

@@ -1,7 +1,9 @@
 //! What is mapped where, as the kernel reports it. The kernel reports no unmapping: a mapping lasts until another takes
 //! its addresses.
 
-use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::ordered::OrderedMap;
 
 /// Number of an interned path.
 pub type PathId = u32;
@@ -63,13 +65,13 @@ pub struct Past {
     pub until: i64,
 }
 
-/// The mappings of one address space.
+/// The mappings of one address space. A copy shares what stays the same.
 #[derive(Clone, Debug, Default)]
 pub struct Mappings {
-    by_start: BTreeMap<u64, Mapping>,
+    by_start: OrderedMap<Mapping>,
     /// Past mappings of code: samples that name them must stay readable. Data mappings of the past are not kept, so that
     /// a program that maps and unmaps for days does not fill the recorder.
-    past_code: Vec<Past>,
+    past_code: Rc<Vec<Past>>,
 }
 
 impl Mappings {
@@ -81,13 +83,13 @@ impl Mappings {
 
     /// Takes `start..end` out; mappings that reach beyond it keep the rest.
     pub fn remove(&mut self, start: u64, end: u64, time: i64) {
-        while let Some((&at, &old)) = self.by_start.range(..end).next_back() {
+        while let Some((at, &old)) = self.by_start.below(end) {
             if old.end <= start {
                 break;
             }
-            self.by_start.remove(&at);
+            self.by_start.remove(at);
             if old.executable {
-                self.past_code.push(Past { start: at, mapping: old, until: time });
+                Rc::make_mut(&mut self.past_code).push(Past { start: at, mapping: old, until: time });
             }
             if old.end > end {
                 let offset = old.offset + (end - at);
@@ -102,12 +104,12 @@ impl Mappings {
 
     /// The mapping that holds `addr`, with its first address.
     pub fn find(&self, addr: u64) -> Option<(u64, &Mapping)> {
-        self.by_start.range(..=addr).next_back().filter(|(_, m)| addr < m.end).map(|(&start, m)| (start, m))
+        self.by_start.at_or_below(addr).filter(|(_, m)| addr < m.end)
     }
 
-    /// All present mappings by address.
+    /// All present mappings, from the last address to the first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Mapping)> {
-        self.by_start.iter().map(|(&start, m)| (start, m))
+        self.by_start.descending()
     }
 
     /// Mappings of code that are no more.
@@ -125,7 +127,9 @@ mod tests {
     }
 
     fn ranges(mappings: &Mappings) -> Vec<(u64, u64, i64)> {
-        mappings.iter().map(|(start, m)| (start, m.end, m.from)).collect()
+        let mut ranges: Vec<_> = mappings.iter().map(|(start, m)| (start, m.end, m.from)).collect();
+        ranges.reverse();
+        ranges
     }
 
     #[test]

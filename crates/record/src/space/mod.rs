@@ -17,11 +17,11 @@ pub use images::Images;
 pub use live::{Live, LiveObjects};
 pub use mappings::{Mapping, Mappings};
 
-/// One address space. A fork shares the tables; live objects, which may be millions, even when one side changes them.
+/// One address space. A fork shares the tables, and most of them even when one side changes them.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     /// What is mapped.
-    pub mappings: Rc<Mappings>,
+    pub mappings: Mappings,
     /// Executables and libraries.
     pub images: Rc<Images>,
     /// Objects of allocation functions.
@@ -40,7 +40,7 @@ impl Space {
         } else {
             Vec::new()
         };
-        Rc::make_mut(&mut self.mappings).insert(start, mapping);
+        self.mappings.insert(start, mapping);
         gone
     }
 }

@@ -83,6 +83,11 @@ impl<V: Copy> OrderedMap<V> {
     pub fn below(&self, key: u64) -> Option<(u64, &V)> {
         self.at_or_below(key.checked_sub(1)?)
     }
+
+    /// All entries, the last one first.
+    pub fn descending(&self) -> impl Iterator<Item = (u64, &V)> {
+        std::iter::successors(self.at_or_below(u64::MAX), |(key, _)| self.below(*key))
+    }
 }
 
 impl<V: Copy> Node<V> {
@@ -229,9 +234,7 @@ mod tests {
     }
 
     fn entries(map: &OrderedMap<u64>) -> Vec<(u64, u64)> {
-        let last = map.at_or_below(u64::MAX);
-        let mut all: Vec<(u64, u64)> =
-            std::iter::successors(last, |(key, _)| map.below(*key)).map(|(key, value)| (key, *value)).collect();
+        let mut all: Vec<(u64, u64)> = map.descending().map(|(key, value)| (key, *value)).collect();
         all.reverse();
         all
     }
