@@ -45,9 +45,10 @@ test: ## set up, build, lint and run all tests
 	@scripts/setup --for test
 	@scripts/test
 
-soak: ## stress the order of allocation events for ten minutes (NUMAMMA_SOAK=SECONDS)
+soak: ## stress the order of allocation events for ten minutes (NUMAMMA_SOAK=SECONDS), check the ring's model further
 	@scripts/setup --for test
 	NUMAMMA_SOAK=$${NUMAMMA_SOAK:-600} cargo test $(LOCKED) --workspace --lib objects_keep_their_order -- --nocapture
+	NUMAMMA_SOAK=1 cargo test $(LOCKED) --workspace --test model
 
 bench: ## measure the budgets
 	@scripts/setup --for bench

@@ -136,9 +136,11 @@ fn programs_with_a_sanitizer() {
 
 #[test]
 fn static_programs() {
-    let place = Place::new();
-    let report = place.same_of(MAKES, &["-static"]);
-    assert!(lost(&report, "untracked_process") >= 1, "{:?}", report.losses);
+    for flags in ["-static", "-static-pie"] {
+        let place = Place::new();
+        let report = place.same_of(MAKES, &[flags]);
+        assert!(lost(&report, "untracked_process") >= 1, "{flags}: {:?}", report.losses);
+    }
     // Started by one that is tracked, too.
     let place = Place::new();
     let program = place.compile("gcc", "program", MAKES, &["-static"]);
@@ -179,6 +181,87 @@ fn setuid_programs() {
     }
     let report = place.same(&[&program]);
     assert!(lost(&report, "untracked_process") >= 1, "{:?}", report.losses);
+}
+
+/// Another user may not open the segment: such a program runs, and is named.
+#[test]
+fn programs_that_become_someone_else() {
+    if !skip::is_root() || !skip::installed("setpriv") {
+        return skip::skipped("programs_that_become_someone_else", "only root does, with setpriv");
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let program = place.compile("gcc", "program", MAKES, &[]);
+    fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o755)).expect("a folder for all");
+    let command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(Path::new);
+    let report = place.same(&[&command[..], &[program.as_path()]].concat());
+    let (made, _) = counted(&report, "make");
+    assert!(made == 5000 || lost(&report, "untracked_process") >= 1, "{made}: {:?}", report.losses);
+}
+
+/// A handler on a stack of its own, with little more room than the kernel needs.
+#[test]
+fn handlers_on_small_stacks() {
+    let source = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+static __attribute__((noinline)) void *make(void) { void *p = malloc(50); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+static void handler(int n) { (void)n; free(make()); }
+int main(void)
+{
+    free(malloc(10));
+    size_t least = getauxval(AT_MINSIGSTKSZ), size = ((least ? least : 2048) + 3072 + 4095) & ~4095ul;
+    char *pages = mmap(0, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages, 4096, PROT_NONE)) return 1; /* whoever needs more meets this page */
+    stack_t stack = {.ss_sp = pages + 4096, .ss_size = size};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    if (sigaltstack(&stack, 0) || sigaction(SIGUSR1, &action, 0)) return 2;
+    for (int i = 0; i < 1000; i++) raise(SIGUSR1);
+    puts("handled");
+    return 6;
+}
+"#;
+    let report = Place::new().same_of(source, &["-Wl,-z,now"]);
+    assert_eq!(counted(&report, "make"), (1000, 1000), "{:?}", report.losses);
+}
+
+/// A library that is bound to libc first calls it behind our back: what it releases is not seen, and ends when another object
+/// takes its address, which is counted.
+#[test]
+fn libraries_that_bind_deeply() {
+    let place = Place::new();
+    let library =
+        "#include <stdlib.h>\nvoid *make_deep(void) { return malloc(40); }\nvoid free_deep(void *p) { free(p); }";
+    place.compile("gcc", "library.so", library, &["-shared", "-fPIC"]);
+    let source = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+static __attribute__((noinline)) void *make(void) { void *p = malloc(40); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+int main(int argc, char **argv)
+{
+    void *library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_DEEPBIND);
+    if (!library) return 1;
+    void *(*make_deep)(void) = (void *(*)(void))dlsym(library, "make_deep");
+    void (*free_deep)(void *) = (void (*)(void *))dlsym(library, "free_deep");
+    for (int i = 0; i < 1000; i++) { free(make_deep()); free_deep(make()); free(make()); }
+    puts("bound");
+    return 6;
+}
+"#;
+    let program = place.compile("gcc", "program", source, &["-ldl"]);
+    let report = place.same(&[&program, &place.path("library.so")]);
+    assert_eq!(counted(&report, "make").0, 2000, "{:?}", report.losses);
+    assert!(lost(&report, "objects_overwritten") >= 999, "{:?}", report.losses);
 }
 
 #[test]
