@@ -64,6 +64,8 @@ pub enum Location {
     Frame(i64),
     /// In memory, so many bytes from what a register holds.
     Memory(u16, i64),
+    /// Nowhere: it is a pointer, known to point so many bytes from the frame's canonical address.
+    PointsToFrame(i64),
     /// In memory, at the address that lies so many bytes from the frame's canonical address.
     ThroughFrame(i64),
 }

@@ -205,9 +205,15 @@ impl CallSites {
             }
         }
         // A container's method was called: what it allocates is the container's.
-        let method = links[..standing].iter().rfind(|inner| inner.place < link.place)?;
+        let containers = |inner: &&Link| frame::is_container(inner.name());
+        let inlined = links[..standing].last().filter(|inner| inner.place == link.place).filter(containers);
+        let name = inlined.and_then(|inner| variable::object_of_method(self.scope(link), self.scope(inner)?, call));
+        if name.is_some() {
+            return name;
+        }
+        let method = links[..standing].iter().rfind(|inner| inner.place < link.place).filter(containers)?;
         let has_object = |scope: &Scope| scope.locals.first().is_some_and(|local| local.name == "this");
-        if !frame::is_container(method.name()) || !self.scope(method).is_some_and(has_object) {
+        if !self.scope(method).is_some_and(has_object) {
             return None;
         }
         variable::object_of_call(&module, self.scope(link), &flow::before_call(&module, call.wrapping_add(1))?)

@@ -274,6 +274,13 @@ fn locations(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: 
                 };
                 is_known &= part.is_some();
             }
+            Operation::StackValue => {
+                part = match part {
+                    Some(Location::Frame(offset)) => Some(Location::PointsToFrame(offset)),
+                    _ => None,
+                };
+                is_known &= part.is_some();
+            }
             first if part.is_none() && is_known => {
                 part = simple(&first, base);
                 is_known = part.is_some();
