@@ -19,8 +19,12 @@ pub enum Returns {
 pub struct Scope {
     /// What it returns.
     pub returns: Returns,
+    /// Whether it has a parameter that is an integer, which may be a size.
+    pub takes_size: bool,
     /// Whether it has a parameter of type `void **`, through which it may hand memory out.
     pub hands_out: bool,
+    /// Its code here: first address and the address after the last.
+    pub code: Vec<(u64, u64)>,
     /// Variables and parameters of the function and of its blocks around the instruction.
     pub locals: Vec<Local>,
 }

@@ -137,14 +137,18 @@ impl<'m> Function<'m> {
     }
 }
 
-/// Whether the function around an address goes back to earlier code: it may do more than allocate.
-pub fn has_loop(module: &Module, address: u64) -> bool {
+/// Whether the function around an address goes back to earlier code, within `parts` of it: it may do more than allocate.
+pub fn has_loop(module: &Module, address: u64, parts: &[(u64, u64)]) -> bool {
     let Some(function) = Function::around(module, address) else { return true };
     let decoder = Decoder::with_ip(64, function.code, function.start, DecoderOptions::NONE);
+    let part = |pc: u64| parts.is_empty() || parts.iter().any(|&(low, high)| (low..high).contains(&pc));
     decoder.into_iter().any(|i| {
+        let to = i.near_branch_target();
         matches!(i.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
-            && function.holds(i.near_branch_target())
-            && i.near_branch_target() <= i.ip()
+            && function.holds(to)
+            && to <= i.ip()
+            && part(to)
+            && part(i.ip())
     })
 }
 

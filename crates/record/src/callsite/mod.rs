@@ -72,7 +72,8 @@ pub struct CallSites {
     scopes: FxHashMap<Address, Rc<[Scope]>>,
     /// By call, and whether the allocator is what it calls.
     flows: FxHashMap<(Address, bool), Rc<Flow>>,
-    loops: FxHashMap<Address, bool>,
+    /// By call and level.
+    loops: FxHashMap<(Address, usize), bool>,
 }
 
 impl CallSites {
@@ -187,9 +188,12 @@ impl CallSites {
         inner.into_iter().all(|inner| self.flow(modules, inner).is_some_and(|flow| flow.returned))
     }
 
-    fn has_loop(&mut self, modules: &mut ModuleStore, at: Address) -> bool {
-        let Some(module) = modules.get(at.0) else { return true };
-        *self.loops.entry(at).or_insert_with(|| flow::has_loop(&module, at.1))
+    /// Whether a function of a stack has a loop; of one that is inlined, the part that is its own.
+    fn has_loop(&mut self, modules: &mut ModuleStore, link: &Link) -> bool {
+        let Some((at, module)) = link.call.and_then(|at| Some((at, modules.get(at.0)?))) else { return true };
+        let scope = self.scopes.get(&at).and_then(|scopes| scopes.get(link.level));
+        let parts = scope.filter(|_| !link.outermost).map_or(&[][..], |scope| &scope.code);
+        *self.loops.entry((at, link.level)).or_insert_with(|| flow::has_loop(&module, at.1, parts))
     }
 
     fn variable(&mut self, modules: &mut ModuleStore, links: &[Link], standing: usize) -> Option<String> {

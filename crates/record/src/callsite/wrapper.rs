@@ -4,7 +4,8 @@
 //! caller the memory and nothing else:
 //!
 //! - it returns the pointer itself: the code behind its call is followed to the return,
-//! - as memory for anything: `void *`, or through a `void **`, in the words of debug information,
+//! - as memory for anything, of a size that it is told: `void *`, or through a `void **`, and an integer, in the words of
+//!   debug information,
 //! - without a loop, in which it might make something of the memory,
 //! - always: a function that also allocates what it keeps is none,
 //! - and at least two calls of it were seen: else its own line says as much as its caller's.
@@ -12,7 +13,7 @@
 //! Where there is no debug information, it must in addition pass the pointer to no other function, store no more than a
 //! header, and four calls of it must have been seen.
 
-use numamma_symbols::Returns;
+use numamma_symbols::{Returns, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Address, CallSites, DEEPEST_WRAPPER, Link};
@@ -123,24 +124,26 @@ fn function(modules: &mut ModuleStore, link: &Link) -> Option<Function> {
 }
 
 fn evidence(sites: &mut CallSites, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Evidence {
-    let Some(call) = link.call else { return Evidence::None };
-    let typed = sites.scope(link).map(|scope| (scope.returns, scope.hands_out));
-    if matches!(typed, Some((returns, false)) if returns != Returns::Memory)
+    let may_be = |scope: &Scope| scope.takes_size && (scope.returns == Returns::Memory || scope.hands_out);
+    if sites.scope(link).is_some_and(|scope| !may_be(scope))
         || !sites.is_passed_up(modules, links, link)
+        || sites.has_loop(modules, link)
     {
         return Evidence::None;
     }
-    if !link.outermost {
-        // Inlined: its code is its caller's.
-        return if typed.is_some() { Evidence::Type } else { Evidence::None };
-    }
-    let Some(flow) = sites.flow(modules, link).filter(|_| !sites.has_loop(modules, call)) else {
-        return Evidence::None;
-    };
-    match typed {
-        Some((Returns::Memory, _)) if flow.returned => Evidence::Type,
-        Some((_, true)) if flow.handed_out => Evidence::Type,
-        None if flow.returned && !flow.passed_on && flow.filled <= 1 => Evidence::Code,
+    let Some(flow) = sites.flow(modules, link) else { return Evidence::None };
+    match sites.scope(link) {
+        // Inlined: its code is its caller's, which must still have the pointer.
+        Some(scope) if !link.outermost => {
+            let own = |pc: u64| scope.code.iter().any(|&(low, high)| (low..high).contains(&pc));
+            match flow.sightings.iter().any(|sighting| !own(sighting.pc)) {
+                true => Evidence::Type,
+                false => Evidence::None,
+            }
+        }
+        Some(scope) if flow.returned && scope.returns == Returns::Memory => Evidence::Type,
+        Some(scope) if flow.handed_out && scope.hands_out => Evidence::Type,
+        None if link.outermost && flow.returned && !flow.passed_on && flow.filled <= 1 => Evidence::Code,
         _ => Evidence::None,
     }
 }
