@@ -10,6 +10,8 @@
 
 mod flow;
 mod frame;
+#[cfg(test)]
+mod tests;
 mod variable;
 mod wrapper;
 
@@ -118,6 +120,7 @@ impl CallSites {
             let module = place.image.map_or("", |(path, _)| modules.path(path));
             let link = |level: usize, function: Option<&Frame>| {
                 let name = function.map_or("", |function| &function.function);
+                let source = function.and_then(|function| function.file.as_deref()).unwrap_or_default();
                 let is_wrapper_by_name = frame::is_wrapper(name) || self.wrappers.iter().any(|w| frame::is_it(name, w));
                 Link {
                     place: number,
@@ -125,7 +128,7 @@ impl CallSites {
                     outermost: level + 1 >= functions.len(),
                     call: place.image,
                     function: function.cloned(),
-                    is_user: !is_wrapper_by_name && !frame::is_library(module, name),
+                    is_user: !is_wrapper_by_name && !frame::is_library(module, name, source),
                     is_wrapper_by_name,
                 }
             };
