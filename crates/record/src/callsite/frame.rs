@@ -33,7 +33,7 @@ const FUNCTIONS: [&str; 14] = [
 ];
 
 /// Parts of the paths of the C++ and the Rust library's sources: of what is inlined, the name alone is often not enough.
-const SOURCES: [&str; 3] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/"];
+const SOURCES: [&str; 4] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/", "/hashbrown-"];
 
 /// Wrappers that programs put round malloc everywhere.
 const WRAPPERS: [&str; 16] = [

@@ -70,14 +70,14 @@ impl Wrappers {
         modules: &mut ModuleStore,
         links: &[Link],
     ) -> (Option<usize>, Option<String>) {
-        let (mut standing, mut via) = (links.iter().position(|link| link.is_user), None);
+        let (mut standing, mut via) = (links.iter().position(|link| link.is_user()), None);
         for (n, link) in possible(links) {
             let known = function(modules, link).and_then(|function| self.0.get(&function));
             let Some(known) = known.filter(|known| !known.keeps) else { break };
             if calls_needed(sites, modules, links, link).is_none() {
                 break;
             }
-            let next = links[n + 1..].iter().position(|link| link.is_user);
+            let next = links[n + 1..].iter().position(|link| link.is_user());
             // The outermost function that is called from several places: what it calls itself serves it alone.
             if let Some(next) = next.filter(|_| known.calls.len() >= known.calls_needed) {
                 standing = Some(n + 1 + next);
@@ -101,7 +101,7 @@ fn name(modules: &mut ModuleStore, link: &Link) -> String {
 
 /// The links of a stack that may be wrappers, innermost first.
 fn possible(links: &[Link]) -> impl Iterator<Item = (usize, &Link)> {
-    links.iter().enumerate().filter(|(_, link)| link.is_user).take(DEEPEST_WRAPPER)
+    links.iter().enumerate().filter(|(_, link)| link.is_user()).take(DEEPEST_WRAPPER)
 }
 
 fn function(modules: &mut ModuleStore, link: &Link) -> Option<Function> {
@@ -127,14 +127,14 @@ fn calls_needed(sites: &mut CallSites, modules: &mut ModuleStore, links: &[Link]
     let flow = sites.flow(modules, link)?;
     match sites.scope(link) {
         // Inlined: its code is its caller's, which must still have the pointer.
-        Some(scope) if !link.outermost => {
+        Some(scope) if !link.is_outermost() => {
             let own = |pc: u64| scope.code.iter().any(|&(low, high)| (low..high).contains(&pc));
             flow.sightings.iter().any(|sighting| !own(sighting.pc)).then_some(CALLS)
         }
         Some(scope) if flow.returned && scope.returns == Returns::Memory => Some(CALLS),
         Some(scope) if flow.handed_out && scope.hands_out => Some(CALLS),
-        None if link.outermost && flow.returned && !flow.passed_on && flow.filled <= 1 => Some(CALLS_WITHOUT_TYPE),
-        None if link.outermost && flow.returned => Some(CALLS_OF_BUSY),
+        None if link.is_outermost() && flow.returned && !flow.passed_on && flow.filled <= 1 => Some(CALLS_WITHOUT_TYPE),
+        None if link.is_outermost() && flow.returned => Some(CALLS_OF_BUSY),
         _ => None,
     }
 }
