@@ -108,7 +108,14 @@ fn csv() {
         assert!(head.iter().all(|name| !name.is_empty() && name.parse::<f64>().is_err()), "--by {by}: {head:?}");
     }
     let outcome = report(&["--format", "csv"]);
-    mentions(&outcome, &sites().each_ref().map(String::as_str));
+    let rows: Vec<_> = outcome.out().lines().map(fields).collect();
+    let column = |name: &str| rows[0].iter().position(|head| head == name).expect("a column");
+    let (name, line) = (column("name"), column("line"));
+    for (variable, site) in ["a", "b", "c"].iter().zip(sites()) {
+        let row =
+            rows.iter().find(|row| row[name] == *variable).unwrap_or_else(|| panic!("no {variable} in {outcome}"));
+        assert!(site.ends_with(&format!(":{}", row[line])), "{variable}: {row:?}");
+    }
 }
 
 /// The fields of a CSV line (RFC 4180, no line breaks in fields).

@@ -16,7 +16,7 @@ fn check(name: &str) {
     let factor: f64 = std::env::var("NUMAMMA_TEST_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
 
     let turn = turns::alone();
-    let mut run = Run::record(&dataset).arg(program).arg((truth.seconds * factor).to_string());
+    let mut run = Run::record_with(&dataset, &truth.record).arg(program).arg((truth.seconds * factor).to_string());
     // Threads that wait for each other sleep: time spent spinning is no part of the truth.
     run = run.env("OMP_WAIT_POLICY", "passive").env("GOMP_SPINCOUNT", "0");
     if let Some(threads) = truth.omp_threads {
@@ -59,5 +59,5 @@ macro_rules! workloads {
 workloads! {
     triad, block, blockcyclic, gather, chase, master_init, fcommon, containers, mapped, tlsstack, reuse, reuse_threads,
     dlopened, shortthreads, forkexec, globals_pie, globals_nopie, globals_static, globals_stripped, stripped, allocators,
-    churn,
+    churn, wrappers, pointers_o0, pointers_o2, fallocate, news,
 }

@@ -113,6 +113,8 @@ pub struct Site {
     pub function: String,
     pub file: String,
     pub line: u32,
+    #[serde(default)]
+    pub via: String,
     pub stack: Vec<String>,
 }
 

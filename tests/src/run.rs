@@ -71,7 +71,12 @@ impl Run {
 
     /// `numamma record -o DATASET --rate 1000 --`.
     pub fn record(dataset: &Path) -> Run {
-        Run::numamma().args(["record", "-o"]).arg(dataset).args(["--rate", "1000", "--"])
+        Run::record_with(dataset, &[])
+    }
+
+    /// The same with further options.
+    pub fn record_with(dataset: &Path, options: &[String]) -> Run {
+        Run::numamma().args(["record", "-o"]).arg(dataset).args(["--rate", "1000"]).args(options).arg("--")
     }
 
     /// `numamma report DATASET`.

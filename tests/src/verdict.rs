@@ -128,10 +128,20 @@ impl Verdict {
         }
         if let Some(site) = &wanted.site {
             let place = place_of(site);
+            let names = wanted.variable.as_deref().unwrap_or_default();
             for object in &group.objects {
-                self.expect(plain(&object.name).ends_with(&place), || {
-                    format!("{label}: {:?} should be named after the user's line, {place}", object.name)
+                let by_line = names.is_empty() || names.iter().any(String::is_empty);
+                let is_right = names.iter().any(|name| name == plain(&object.name))
+                    || (by_line && numbered(&object.name).ends_with(&place));
+                self.expect(is_right, || {
+                    format!("{label}: {:?} should be named {names:?} or after the user's line, {place}", object.name)
                 });
+            }
+        }
+        if let Some(via) = &wanted.via {
+            for object in &group.objects {
+                let got = object.site.as_ref().map_or("", |site| &site.via);
+                self.expect(got == via, || format!("{label}: allocated by {got:?} instead of {via:?}"));
             }
         }
         if let Some(cost) = wanted.cost {
@@ -340,9 +350,15 @@ fn cpu_shares(stderr: &str) -> Vec<f64> {
     times.into_iter().map(|t| t / sum).collect()
 }
 
-/// A name without what tells it from others of the same name: `main a.c:9 #2`, `table (liba.so)`, `table (liba.so #2)`.
+/// The variable's name: without what tells it from others of that name.
 fn plain(name: &str) -> &str {
     let name = name.strip_suffix(')').and_then(|n| n.rsplit_once(" (")).map_or(name, |(name, _)| name);
+    let name = numbered(name);
+    name.split_once(" at ").map_or(name, |(name, _)| name)
+}
+
+/// A name without the number that tells it from others.
+fn numbered(name: &str) -> &str {
     name.rsplit_once(" #").filter(|(_, n)| n.parse::<u32>().is_ok()).map_or(name, |(name, _)| name)
 }
 

@@ -135,7 +135,11 @@ impl Tables {
         let stack = functions.map(frame_name).collect();
         match self.site_frame(site) {
             Some(frame) => CallSite {
-                function: short_function(&frame.function).to_owned(),
+                // What has no name is told by its place.
+                function: match (frame.function.as_str(), frame.line) {
+                    ("", 0) => frame_name(frame),
+                    (function, _) => short_function(function).to_owned(),
+                },
                 file: frame.file.clone(),
                 line: frame.line.max(0) as u32,
                 via,

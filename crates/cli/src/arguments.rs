@@ -86,7 +86,7 @@ pub struct Report {
     /// Which accesses count
     #[arg(long, default_value = "all", value_parser = PossibleValuesParser::new(Access::NAMES).try_map(|s| s.parse::<Access>()))]
     pub access: Access,
-    /// One object in detail: its name, a part of it, or #NUMBER
+    /// One object in detail: its name, a part of it or of its call site, or #NUMBER
     #[arg(long, value_name = "NAME")]
     pub object: Option<String>,
     /// Rows to show, 0 for all [default: 20 in text, all elsewhere]

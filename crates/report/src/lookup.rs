@@ -1,23 +1,25 @@
 //! From what a user typed to an object.
 
-use numamma_findings::{Findings, Object};
+use numamma_findings::{CallSite, Findings, Object};
 
 use crate::error::ReportError;
+use crate::text::call_site;
 
 /// Candidates that an error names.
 const NAMED: usize = 5;
 
 /// Finds an object by its exact name, else by `#id`, else by a part of its name that no other object has (upper and lower
-/// case apart, else alike). Returns the index into [`Findings::objects`].
+/// case apart, else alike), else by a part of its call site. Returns the index into [`Findings::objects`].
 pub fn find_object(findings: &Findings, name: &str) -> Result<usize, ReportError> {
     let objects = &findings.objects;
     let id = name.strip_prefix('#').and_then(|digits| digits.parse::<usize>().ok());
     let lower = name.to_lowercase();
-    let ways: [&dyn Fn(&Object) -> bool; 4] = [
+    let ways: [&dyn Fn(&Object) -> bool; 5] = [
         &|object| object.name == name,
         &|object| Some(object.id) == id,
         &|object| !name.is_empty() && object.name.contains(name),
         &|object| !name.is_empty() && object.name.to_lowercase().contains(&lower),
+        &|object| !name.is_empty() && object.site.as_ref().is_some_and(|site| is_at(site, name)),
     ];
     for fits in ways {
         let hits: Vec<usize> = (0..objects.len()).filter(|&index| fits(&objects[index])).collect();
@@ -34,6 +36,13 @@ pub fn find_object(findings: &Findings, name: &str) -> Result<usize, ReportError
         }
     }
     Err(ReportError::NoObject { name: name.to_string(), near: nearest(objects, &lower) })
+}
+
+/// Whether a call site has that part, with the folders of its file or without.
+fn is_at(site: &CallSite, part: &str) -> bool {
+    let file = site.file.rsplit('/').next().unwrap_or_default();
+    let short = CallSite { file: file.into(), ..site.clone() };
+    call_site(site).contains(part) || call_site(&short).contains(part)
 }
 
 /// An object as an error names it: objects of one name differ in number, kind and module.

@@ -11,6 +11,10 @@ fn by_name_number_or_part() {
     assert_eq!(find_object(&findings, "#3").unwrap(), 3);
     assert_eq!(find_object(&findings, "read_in").unwrap(), 2);
     assert_eq!(find_object(&findings, "GRID<").unwrap(), 0);
+    // By where it was allocated, whatever it is called.
+    findings.objects[2].name = "input".into();
+    assert_eq!(find_object(&findings, "read_input main.cpp:112").unwrap(), 2);
+    assert_eq!(find_object(&findings, "main.cpp:112").unwrap(), 2);
     // An exact name wins over longer names that contain it.
     findings.objects[3].name = "coefficients_old".into();
     assert_eq!(find_object(&findings, "coefficients").unwrap(), 1);

@@ -19,8 +19,12 @@ pub enum Returns {
 pub struct Scope {
     /// What it returns.
     pub returns: Returns,
+    /// Whether it has a parameter that is an integer, which may be a size.
+    pub takes_size: bool,
     /// Whether it has a parameter of type `void **`, through which it may hand memory out.
     pub hands_out: bool,
+    /// Its code here: first address and the address after the last.
+    pub code: Vec<(u64, u64)>,
     /// Variables and parameters of the function and of its blocks around the instruction.
     pub locals: Vec<Local>,
 }
@@ -64,6 +68,8 @@ pub enum Location {
     Frame(i64),
     /// In memory, so many bytes from what a register holds.
     Memory(u16, i64),
+    /// Nowhere: it is a pointer, known to point so many bytes from the frame's canonical address.
+    PointsToFrame(i64),
     /// In memory, at the address that lies so many bytes from the frame's canonical address.
     ThroughFrame(i64),
 }

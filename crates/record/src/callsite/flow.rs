@@ -13,12 +13,14 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 use iced_x86::{Register, UsedRegister};
 use numamma_symbols::Module;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Instructions that are followed on one way through the code.
 const MOST_STEPS: usize = 256;
 /// Ways that are followed.
 const MOST_WAYS: usize = 32;
+/// Instructions of a function that is looked through for loops; a longer one does more than allocate.
+const LONGEST: usize = 1024;
 /// The farthest from the allocation's start that a pointer is still its own: a header, the count of a C++ array.
 const HEADER: i64 = 64;
 /// The count in front of a C++ array whose elements need to be destroyed, for elements of every alignment.
@@ -137,15 +139,45 @@ impl<'m> Function<'m> {
     }
 }
 
-/// Whether the function around an address goes back to earlier code: it may do more than allocate.
-pub fn has_loop(module: &Module, address: u64) -> bool {
+/// Whether the function around an address, or the `parts` of it, has a loop: it may do more than allocate. Compilers put
+/// what is rarely done behind the rest and jump back from there, so a jump backward alone is none.
+pub fn has_loop(module: &Module, address: u64, parts: &[(u64, u64)]) -> bool {
     let Some(function) = Function::around(module, address) else { return true };
-    let decoder = Decoder::with_ip(64, function.code, function.start, DecoderOptions::NONE);
-    decoder.into_iter().any(|i| {
-        matches!(i.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
-            && function.holds(i.near_branch_target())
-            && i.near_branch_target() <= i.ip()
-    })
+    let inside = |pc: u64| {
+        function.holds(pc) && (parts.is_empty() || parts.iter().any(|&(low, high)| (low..high).contains(&pc)))
+    };
+    let mut starts: Vec<u64> = parts.iter().map(|&(low, _)| low).filter(|&low| function.holds(low)).collect();
+    if starts.is_empty() {
+        starts.push(function.start);
+    }
+    // Depth first; an instruction is done when all that can follow it is.
+    let mut is_done: FxHashMap<u64, bool> = FxHashMap::default();
+    for start in starts {
+        let mut open = vec![(start, false)];
+        while let Some((pc, back)) = open.pop() {
+            if back {
+                is_done.insert(pc, true);
+                continue;
+            }
+            match is_done.get(&pc) {
+                Some(true) => continue,
+                Some(false) => return true,
+                None if is_done.len() > LONGEST => return true,
+                None => {}
+            }
+            is_done.insert(pc, false);
+            open.push((pc, true));
+            let Some(i) = function.decode(pc) else { continue };
+            let next = match i.flow_control() {
+                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => [Some(i.next_ip()), None],
+                FlowControl::ConditionalBranch => [Some(i.next_ip()), Some(i.near_branch_target())],
+                FlowControl::UnconditionalBranch => [Some(i.near_branch_target()), None],
+                _ => [None, None],
+            };
+            open.extend(next.into_iter().flatten().filter(|&pc| inside(pc)).map(|pc| (pc, false)));
+        }
+    }
+    false
 }
 
 /// Follows the pointer from the return address of the call that returned it. With `out`, the call stored it there instead.

@@ -32,6 +32,9 @@ const FUNCTIONS: [&str; 14] = [
     "__rdl_",
 ];
 
+/// Parts of the paths of the C++ and the Rust library's sources: of what is inlined, the name alone is often not enough.
+const SOURCES: [&str; 4] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/", "/hashbrown-"];
+
 /// Wrappers that programs put round malloc everywhere.
 const WRAPPERS: [&str; 16] = [
     "xmalloc",
@@ -52,10 +55,11 @@ const WRAPPERS: [&str; 16] = [
     "zrealloc",
 ];
 
-/// Whether a frame is a library's: the C and C++ libraries', a compiler's run time.
-pub fn is_library(module: &str, function: &str) -> bool {
+/// Whether a frame is a library's: the C, C++ or Rust library's, a compiler's run time's.
+pub fn is_library(module: &str, function: &str, source: &str) -> bool {
     let module = module.rsplit('/').next().unwrap_or_default();
-    LIBRARIES.iter().any(|name| module.starts_with(name))
+    SOURCES.iter().any(|part| source.contains(part))
+        || LIBRARIES.iter().any(|name| module.starts_with(name))
         || FUNCTIONS.iter().any(|name| function.starts_with(name))
         || returns_std(function)
 }
@@ -99,8 +103,15 @@ mod tests {
             ("/home/me/app", "load(std::string const&)"),
             ("/home/me/app", "main"),
         ];
-        let is_user = |(module, function): &(&str, &str)| !is_library(module, function) && !is_wrapper(function);
+        let is_user = |(module, function): &(&str, &str)| !is_library(module, function, "") && !is_wrapper(function);
         assert_eq!(frames.iter().position(is_user), Some(4));
+    }
+
+    #[test]
+    fn what_is_inlined_is_told_by_its_source() {
+        assert!(is_library("/home/me/app", "reserve<Global>", "/rustc/59807616e1fa/library/alloc/src/raw_vec/mod.rs"));
+        assert!(is_library("/home/me/app", "allocate", "/usr/include/c++/12/bits/new_allocator.h"));
+        assert!(!is_library("/home/me/app", "allocate", "/home/me/library/pool.c"));
     }
 
     #[test]
@@ -114,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_module_without_names_stands_unless_it_is_a_library() {
-        assert!(!is_library("/opt/tool", ""));
-        assert!(is_library("/lib/x86_64-linux-gnu/libc.so.6", ""));
+        assert!(!is_library("/opt/tool", "", ""));
+        assert!(is_library("/lib/x86_64-linux-gnu/libc.so.6", "", ""));
     }
 }

@@ -10,6 +10,8 @@
 
 mod flow;
 mod frame;
+#[cfg(test)]
+mod tests;
 mod variable;
 mod wrapper;
 
@@ -30,6 +32,10 @@ const DEEPEST_WRAPPER: usize = 8;
 /// An address of code in its file.
 type Address = (PathId, u64);
 
+/// What the name of a variable depends on: call and level of the link that stands, those of the link further in, and
+/// whether the pointer comes back all the way.
+type Asked = (Address, usize, Option<(Option<Address>, usize)>, bool);
+
 /// What a call stack is called.
 #[derive(Clone, Debug, Default)]
 pub struct CallSite {
@@ -48,17 +54,37 @@ struct Link {
     place: usize,
     /// Its number among the functions at the place, innermost first.
     level: usize,
-    /// Whether it is the one that the others at its place are inlined into.
-    outermost: bool,
     call: Option<Address>,
-    function: Option<Frame>,
-    is_user: bool,
-    is_wrapper_by_name: bool,
+    /// All functions at the place; empty if nothing names them.
+    functions: Rc<[Frame]>,
+    kind: Kind,
+}
+
+/// What a function is by its name and source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    User,
+    Library,
+    /// Known as a wrapper, or named as one by the user.
+    Wrapper,
 }
 
 impl Link {
+    fn function(&self) -> Option<&Frame> {
+        self.functions.get(self.level)
+    }
+
     fn name(&self) -> &str {
-        self.function.as_ref().map_or("", |function| &function.function)
+        self.function().map_or("", |function| &function.function)
+    }
+
+    fn is_user(&self) -> bool {
+        self.kind == Kind::User
+    }
+
+    /// Whether it is the one that the others at its place are inlined into.
+    fn is_outermost(&self) -> bool {
+        self.level + 1 >= self.functions.len()
     }
 }
 
@@ -71,10 +97,14 @@ pub struct CallSites {
     pub stop: Option<fn() -> bool>,
     /// Functions at code addresses.
     sources: FxHashMap<Address, Rc<[Frame]>>,
+    /// What they are; one for an address without a function.
+    kinds: FxHashMap<Address, Rc<[Kind]>>,
     scopes: FxHashMap<Address, Rc<[Scope]>>,
     /// By call, and whether the allocator is what it calls.
     flows: FxHashMap<(Address, bool), Rc<Flow>>,
-    loops: FxHashMap<Address, bool>,
+    /// By call and level.
+    loops: FxHashMap<(Address, usize), bool>,
+    variables: FxHashMap<Asked, Option<String>>,
 }
 
 impl CallSites {
@@ -93,7 +123,7 @@ impl CallSites {
     pub fn outline(&mut self, modules: &mut ModuleStore, stacks: &[&[Place]]) -> Vec<CallSite> {
         let site = |places: &&[Place]| {
             let links = self.links(modules, places);
-            let standing = links.iter().position(|link| link.is_user);
+            let standing = links.iter().position(|link| link.is_user());
             named(&links, standing, None)
         };
         stacks.iter().map(site).collect()
@@ -115,42 +145,51 @@ impl CallSites {
         chains.iter().map(site).collect()
     }
 
+    /// The functions of a stack, as far out as any answer may depend on.
     fn links(&mut self, modules: &mut ModuleStore, places: &[Place]) -> Vec<Link> {
-        let mut links = Vec::new();
+        let (mut links, mut users) = (Vec::new(), 0);
         for (number, place) in places.iter().enumerate() {
             let functions = place.image.map_or_else(Rc::default, |at| self.functions(modules, at));
-            let module = place.image.map_or("", |(path, _)| modules.path(path));
-            let link = |level: usize, function: Option<&Frame>| {
-                let name = function.map_or("", |function| &function.function);
-                let is_wrapper_by_name = frame::is_wrapper(name) || self.wrappers.iter().any(|w| frame::is_it(name, w));
-                Link {
-                    place: number,
-                    level,
-                    outermost: level + 1 >= functions.len(),
-                    call: place.image,
-                    function: function.cloned(),
-                    is_user: !is_wrapper_by_name && !frame::is_library(module, name),
-                    is_wrapper_by_name,
-                }
-            };
-            if functions.is_empty() {
-                links.push(link(0, None));
+            let kinds = self.kinds(modules, place.image, &functions);
+            for (level, &kind) in kinds.iter().enumerate() {
+                let (functions, call) = (Rc::clone(&functions), place.image);
+                links.push(Link { place: number, level, call, functions, kind });
+                users += usize::from(kind == Kind::User);
             }
-            links.extend(functions.iter().enumerate().map(|(level, function)| link(level, Some(function))));
+            if users > DEEPEST_WRAPPER {
+                break;
+            }
         }
         links
+    }
+
+    fn kinds(&mut self, modules: &mut ModuleStore, at: Option<Address>, functions: &[Frame]) -> Rc<[Kind]> {
+        let Some(at) = at else { return [Kind::User].into() };
+        let (module, wrappers) = (modules.path(at.0), &self.wrappers);
+        let kind = |name: &str, source: Option<&str>| match () {
+            () if frame::is_wrapper(name) || wrappers.iter().any(|wrapper| frame::is_it(name, wrapper)) => {
+                Kind::Wrapper
+            }
+            () if frame::is_library(module, name, source.unwrap_or_default()) => Kind::Library,
+            () => Kind::User,
+        };
+        let all = || match functions {
+            [] => [kind("", None)].into(),
+            _ => functions.iter().map(|function| kind(&function.function, function.file.as_deref())).collect(),
+        };
+        Rc::clone(self.kinds.entry(at).or_insert_with(all))
     }
 
     /// Asks debug information about all code that the answers may depend on.
     fn ask_scopes(&mut self, modules: &mut ModuleStore, chains: &[Vec<Link>]) {
         let mut questions: FxHashMap<PathId, FxHashSet<u64>> = FxHashMap::default();
         for links in chains {
-            let Some(first) = links.iter().find(|link| link.is_user).map(|link| link.place) else { continue };
+            let Some(first) = links.iter().find(|link| link.is_user()).map(|link| link.place) else { continue };
             // The method of a container that is called is one place further in.
             let from = links.iter().position(|link| link.place + 1 >= first).unwrap_or(0);
             let (mut users, mut last) = (0, 0);
             for link in &links[from..] {
-                users += usize::from(link.is_user);
+                users += usize::from(link.is_user());
                 if users > DEEPEST_WRAPPER && link.place > last {
                     break;
                 }
@@ -188,31 +227,61 @@ impl CallSites {
 
     /// Whether each function further in than `link`'s place returns what it was returned.
     fn is_passed_up(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> bool {
-        let inner = links.iter().take_while(|inner| inner.place < link.place).filter(|inner| inner.outermost);
+        let inner = links.iter().take_while(|inner| inner.place < link.place).filter(|inner| inner.is_outermost());
         inner.into_iter().all(|inner| self.flow(modules, inner).is_some_and(|flow| flow.returned))
     }
 
-    fn has_loop(&mut self, modules: &mut ModuleStore, at: Address) -> bool {
-        let Some(module) = modules.get(at.0) else { return true };
-        *self.loops.entry(at).or_insert_with(|| flow::has_loop(&module, at.1))
+    /// Whether a function of a stack has a loop; of one that is inlined, the part that is its own.
+    fn has_loop(&mut self, modules: &mut ModuleStore, link: &Link) -> bool {
+        let Some((at, module)) = link.call.and_then(|at| Some((at, modules.get(at.0)?))) else { return true };
+        let scope = self.scopes.get(&at).and_then(|scopes| scopes.get(link.level));
+        let parts = scope.filter(|_| !link.is_outermost()).map_or(&[][..], |scope| &scope.code);
+        *self.loops.entry((at, link.level)).or_insert_with(|| flow::has_loop(&module, at.1, parts))
     }
 
+    /// The variable that the pointer of a stack was stored in.
     fn variable(&mut self, modules: &mut ModuleStore, links: &[Link], standing: usize) -> Option<String> {
+        let link = &links[standing];
+        let inner = links[..standing].last().map(|inner| (inner.call, inner.level));
+        let is_passed_up = self.is_passed_up(modules, links, link);
+        let asked = (link.call?, link.level, inner, is_passed_up);
+        if let Some(known) = self.variables.get(&asked) {
+            return known.clone();
+        }
+        let name = self.find_variable(modules, links, standing, is_passed_up);
+        self.variables.insert(asked, name.clone());
+        name
+    }
+
+    fn find_variable(
+        &mut self,
+        modules: &mut ModuleStore,
+        links: &[Link],
+        standing: usize,
+        is_passed_up: bool,
+    ) -> Option<String> {
         let link = &links[standing];
         let (path, call) = link.call?;
         let module = modules.get(path)?;
-        if self.is_passed_up(modules, links, link) {
+        if is_passed_up {
             let flow = self.flow(modules, link)?;
             let stored = |counted| variable::stored_in(&module, self.scope(link), &flow.sightings, counted);
-            let counted = || stored(makes_array(&module, call));
+            let may_be_array = flow.sightings.iter().any(|sighting| flow::COUNT.contains(&sighting.ahead));
+            let counted = || stored(may_be_array && makes_array(&module, call));
             if let Some(name) = stored(false).or_else(counted) {
                 return Some(without_function(name, link.name()));
             }
         }
         // A container's method was called: what it allocates is the container's.
-        let method = links[..standing].iter().rfind(|inner| inner.place < link.place)?;
+        let containers = |inner: &&Link| frame::is_container(inner.name());
+        let inlined = links[..standing].last().filter(|inner| inner.place == link.place).filter(containers);
+        let name = inlined.and_then(|inner| variable::object_of_method(self.scope(link), self.scope(inner)?, call));
+        if name.is_some() {
+            return name;
+        }
+        let method = links[..standing].iter().rfind(|inner| inner.place < link.place).filter(containers)?;
         let has_object = |scope: &Scope| scope.locals.first().is_some_and(|local| local.name == "this");
-        if !frame::is_container(method.name()) || !self.scope(method).is_some_and(has_object) {
+        if !self.scope(method).is_some_and(has_object) {
             return None;
         }
         variable::object_of_call(&module, self.scope(link), &flow::before_call(&module, call.wrapping_add(1))?)
@@ -241,11 +310,11 @@ fn makes_array(module: &Arc<Module>, call: u64) -> bool {
 /// A site by one of the links, or by the innermost.
 fn named(links: &[Link], standing: Option<usize>, via: Option<String>) -> CallSite {
     let by_name = || {
-        let inner = links[..standing?].iter().rfind(|link| link.is_wrapper_by_name)?;
+        let inner = links[..standing?].iter().rfind(|link| link.kind == Kind::Wrapper)?;
         Some(inner.name().to_owned())
     };
     CallSite {
-        frame: standing.or((!links.is_empty()).then_some(0)).map(|n| (links[n].place, links[n].function.clone())),
+        frame: standing.or((!links.is_empty()).then_some(0)).map(|n| (links[n].place, links[n].function().cloned())),
         via: via.or_else(by_name).unwrap_or_default(),
         variable: String::new(),
     }

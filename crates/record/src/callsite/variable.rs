@@ -46,6 +46,17 @@ pub fn object_of_call(module: &Module, scope: Option<&Scope>, call: &Call) -> Op
     own.or_else(field).or_else(|| global(module, address))
 }
 
+/// The same where the method is inlined: what its `this` is known to point to.
+pub fn object_of_method(scope: Option<&Scope>, method: &Scope, pc: u64) -> Option<String> {
+    let this = method.locals.first().filter(|local| local.name == "this")?;
+    let address = at(this, pc).find_map(|place| match place.at {
+        Location::PointsToFrame(offset) => Some((Base::Frame, offset)),
+        _ => None,
+    })?;
+    let is_object = |local: &&Local| !local.is_pointer && local.size > 0;
+    scope?.locals.iter().filter(is_object).find_map(|local| part(local, address, pc, &[None; 16]))
+}
+
 /// Where a variable is at an instruction.
 fn at(local: &Local, pc: u64) -> impl Iterator<Item = &LocalPlace> {
     local.places.iter().filter(move |place| (place.low..place.high).contains(&pc))
@@ -61,7 +72,7 @@ fn part(local: &Local, address: Value, pc: u64, registers: &Registers) -> Option
                 let (base, from) = registers[usize::from(general(register)?)]?;
                 (base, from.checked_add(offset)?)
             }
-            Location::Register(_) => return None,
+            Location::Register(_) | Location::PointsToFrame(_) => return None,
         };
         let offset = u64::try_from(address.1.checked_sub(start)?).ok()?.checked_add(place.from)?;
         // A Fortran array's size says nothing of its descriptor: only the pointer in front is sure.
@@ -89,7 +100,7 @@ fn field(local: &Local, address: Value, pc: u64, registers: &Registers) -> Optio
         let (base, start) = match place.at {
             Location::Frame(offset) => (Base::AtFrame(offset), 0),
             Location::Register(register) => registers[usize::from(general(register)?)]?,
-            Location::Memory(..) | Location::ThroughFrame(_) => return None,
+            _ => return None,
         };
         let offset = u64::try_from(address.1.checked_sub(start)?).ok()?;
         if base != address.0 || base == Base::Result {

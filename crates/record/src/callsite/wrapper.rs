@@ -4,15 +4,16 @@
 //! caller the memory and nothing else:
 //!
 //! - it returns the pointer itself: the code behind its call is followed to the return,
-//! - as memory for anything: `void *`, or through a `void **`, in the words of debug information,
+//! - as memory for anything, of a size that it is told: `void *`, or through a `void **`, and an integer, in the words of
+//!   debug information,
 //! - without a loop, in which it might make something of the memory,
 //! - always: a function that also allocates what it keeps is none,
 //! - and at least two calls of it were seen: else its own line says as much as its caller's.
 //!
-//! Where there is no debug information, it must in addition pass the pointer to no other function, store no more than a
-//! header, and four calls of it must have been seen.
+//! Where there is no debug information, four calls of it must have been seen, and sixteen if it passes the pointer to
+//! another function or stores more than a header: a constructor does so, and an allocator that keeps accounts.
 
-use numamma_symbols::Returns;
+use numamma_symbols::{Returns, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Address, CallSites, DEEPEST_WRAPPER, Link};
@@ -23,19 +24,13 @@ use crate::space::mappings::PathId;
 const CALLS: usize = 2;
 /// The same without debug information.
 const CALLS_WITHOUT_TYPE: usize = 4;
+/// The same if it does something with what it allocated.
+const CALLS_OF_BUSY: usize = 16;
 
 /// A function: its module and name, or the address of its call where it has no name.
 type Function = (PathId, String, u64);
 
-/// What makes one think that a function only allocates.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Evidence {
-    None,
-    Code,
-    Type,
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Candidate {
     /// The calls of it.
     calls: FxHashSet<(Option<Address>, usize)>,
@@ -55,19 +50,13 @@ impl Wrappers {
         for links in chains {
             for (n, link) in possible(links) {
                 let Some(function) = function(modules, link) else { break };
-                let evidence = evidence(sites, modules, links, link);
-                let candidate = candidates.entry(function).or_insert_with(|| Candidate {
-                    calls: FxHashSet::default(),
-                    calls_needed: CALLS,
-                    keeps: false,
-                });
-                if evidence == Evidence::None {
+                let calls_needed = calls_needed(sites, modules, links, link);
+                let candidate = candidates.entry(function).or_default();
+                let Some(calls_needed) = calls_needed else {
                     candidate.keeps = true;
                     break;
-                }
-                if evidence == Evidence::Code {
-                    candidate.calls_needed = CALLS_WITHOUT_TYPE;
-                }
+                };
+                candidate.calls_needed = candidate.calls_needed.max(calls_needed);
                 candidate.calls.extend(links.get(n + 1).map(|caller| (caller.call, caller.level)));
             }
         }
@@ -81,34 +70,38 @@ impl Wrappers {
         modules: &mut ModuleStore,
         links: &[Link],
     ) -> (Option<usize>, Option<String>) {
-        let (mut standing, mut via) = (links.iter().position(|link| link.is_user), None);
+        let (mut standing, mut via) = (links.iter().position(|link| link.is_user()), None);
         for (n, link) in possible(links) {
             let known = function(modules, link).and_then(|function| self.0.get(&function));
             let Some(known) = known.filter(|known| !known.keeps) else { break };
-            if evidence(sites, modules, links, link) == Evidence::None {
+            if calls_needed(sites, modules, links, link).is_none() {
                 break;
             }
-            let next = links[n + 1..].iter().position(|link| link.is_user);
+            let next = links[n + 1..].iter().position(|link| link.is_user());
             // The outermost function that is called from several places: what it calls itself serves it alone.
             if let Some(next) = next.filter(|_| known.calls.len() >= known.calls_needed) {
                 standing = Some(n + 1 + next);
-                via = Some(via_name(link));
+                via = Some(name(modules, link));
             }
         }
         (standing, via)
     }
 }
 
-fn via_name(link: &Link) -> String {
-    match (link.name(), link.call) {
-        ("", Some((_, address))) => format!("{address:#x}"),
-        (name, _) => name.to_owned(),
+/// What a wrapper is called: by its module and place in it if it has no name.
+fn name(modules: &mut ModuleStore, link: &Link) -> String {
+    match function(modules, link) {
+        Some((path, name, start)) if name.is_empty() => {
+            let module = modules.path(path).rsplit('/').next().unwrap_or_default();
+            format!("{module}+{start:#x}")
+        }
+        _ => link.name().to_owned(),
     }
 }
 
 /// The links of a stack that may be wrappers, innermost first.
 fn possible(links: &[Link]) -> impl Iterator<Item = (usize, &Link)> {
-    links.iter().enumerate().filter(|(_, link)| link.is_user).take(DEEPEST_WRAPPER)
+    links.iter().enumerate().filter(|(_, link)| link.is_user()).take(DEEPEST_WRAPPER)
 }
 
 fn function(modules: &mut ModuleStore, link: &Link) -> Option<Function> {
@@ -122,25 +115,26 @@ fn function(modules: &mut ModuleStore, link: &Link) -> Option<Function> {
     }
 }
 
-fn evidence(sites: &mut CallSites, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Evidence {
-    let Some(call) = link.call else { return Evidence::None };
-    let typed = sites.scope(link).map(|scope| (scope.returns, scope.hands_out));
-    if matches!(typed, Some((returns, false)) if returns != Returns::Memory)
+/// How many calls of a function must be seen for it to be a wrapper; none if it is more than one in this stack.
+fn calls_needed(sites: &mut CallSites, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Option<usize> {
+    let may_be = |scope: &Scope| scope.takes_size && (scope.returns == Returns::Memory || scope.hands_out);
+    if sites.scope(link).is_some_and(|scope| !may_be(scope))
         || !sites.is_passed_up(modules, links, link)
+        || sites.has_loop(modules, link)
     {
-        return Evidence::None;
+        return None;
     }
-    if !link.outermost {
-        // Inlined: its code is its caller's.
-        return if typed.is_some() { Evidence::Type } else { Evidence::None };
-    }
-    let Some(flow) = sites.flow(modules, link).filter(|_| !sites.has_loop(modules, call)) else {
-        return Evidence::None;
-    };
-    match typed {
-        Some((Returns::Memory, _)) if flow.returned => Evidence::Type,
-        Some((_, true)) if flow.handed_out => Evidence::Type,
-        None if flow.returned && !flow.passed_on && flow.filled <= 1 => Evidence::Code,
-        _ => Evidence::None,
+    let flow = sites.flow(modules, link)?;
+    match sites.scope(link) {
+        // Inlined: its code is its caller's, which must still have the pointer.
+        Some(scope) if !link.is_outermost() => {
+            let own = |pc: u64| scope.code.iter().any(|&(low, high)| (low..high).contains(&pc));
+            flow.sightings.iter().any(|sighting| !own(sighting.pc)).then_some(CALLS)
+        }
+        Some(scope) if flow.returned && scope.returns == Returns::Memory => Some(CALLS),
+        Some(scope) if flow.handed_out && scope.hands_out => Some(CALLS),
+        None if link.is_outermost() && flow.returned && !flow.passed_on && flow.filled <= 1 => Some(CALLS_WITHOUT_TYPE),
+        None if link.is_outermost() && flow.returned => Some(CALLS_OF_BUSY),
+        _ => None,
     }
 }

@@ -14,6 +14,7 @@ mod table;
 mod timeline;
 pub mod units;
 
+pub use lists::call_site;
 pub use style::clean;
 
 use crate::{

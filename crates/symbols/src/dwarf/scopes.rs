@@ -95,12 +95,17 @@ impl<'a> Pass<'_, '_, 'a> {
                     if form.has_children() =>
                 {
                     let has_code = has(gimli::DW_AT_low_pc) || has(gimli::DW_AT_ranges);
-                    let hits = if has_code { self.hits(unit, offset) } else { Vec::new() };
+                    let code = if has_code { ranges(unit, offset) } else { Vec::new() };
+                    let hits: Vec<u64> = code.iter().flat_map(|&(low, high)| self.within(low, high)).copied().collect();
                     let is_function = form.tag() != gimli::DW_TAG_lexical_block;
                     if is_function && !hits.is_empty() {
                         let returns = self.returns(At { unit: unit.number, offset });
                         for &address in &hits {
-                            self.found.entry(address).or_default().push(Scope { returns, ..Scope::default() });
+                            self.found.entry(address).or_default().push(Scope {
+                                returns,
+                                code: code.clone(),
+                                ..Scope::default()
+                            });
                         }
                     }
                     let base = match form.tag() {
@@ -129,17 +134,6 @@ impl<'a> Pass<'_, '_, 'a> {
         Ok(())
     }
 
-    /// The addresses in the code of an entry.
-    fn hits(&self, unit: Unit<'a, '_>, offset: UnitOffset) -> Vec<u64> {
-        let mut hits = Vec::new();
-        let Ok(entry) = unit.unit.entry(offset) else { return hits };
-        let Ok(mut ranges) = unit.dwarf.die_ranges(unit.unit, &entry) else { return hits };
-        while let Ok(Some(range)) = ranges.next() {
-            hits.extend_from_slice(self.within(range.begin, range.end));
-        }
-        hits
-    }
-
     fn local(&mut self, unit: Unit<'a, '_>, offset: UnitOffset, scope: &Open, is_parameter: bool, is_fortran: bool) {
         let at = At { unit: unit.number, offset };
         let kind = self
@@ -150,6 +144,7 @@ impl<'a> Pass<'_, '_, 'a> {
         let pointee = kind.filter(|&kind| self.tag(kind) == Some(gimli::DW_TAG_pointer_type)).map(|at| self.target(at));
         let hands_out = is_parameter
             && pointee.flatten().and_then(|at| self.plain(at)).is_some_and(|at| self.is_untyped_pointer(at));
+        let takes_size = is_parameter && kind.is_some_and(|at| self.is_integer(at));
         let places = self.places(unit, offset, scope.base);
         let local = self.units.text(at, gimli::DW_AT_name).filter(|_| !places.is_empty()).map(|name| {
             let described = match pointee {
@@ -172,6 +167,7 @@ impl<'a> Pass<'_, '_, 'a> {
         });
         for address in &scope.hits {
             if let Some(function) = self.found.get_mut(address).and_then(|scopes| scopes.get_mut(scope.level)) {
+                function.takes_size |= takes_size;
                 function.hands_out |= hands_out;
                 function.locals.extend(local.clone());
             }
@@ -235,9 +231,32 @@ impl<'a> Pass<'_, '_, 'a> {
         self.units.target(at.unit, &entry.attr_value(gimli::DW_AT_type)?)
     }
 
+    fn is_integer(&self, at: At) -> bool {
+        let is_wide = |entry: &Entry<'a>| {
+            let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|value| value.udata_value());
+            size.is_some_and(|size| size >= 4)
+        };
+        let is_number = |entry: &Entry<'a>| {
+            let encoding = entry.attr_value(gimli::DW_AT_encoding);
+            matches!(encoding, Some(AttributeValue::Encoding(gimli::DW_ATE_signed | gimli::DW_ATE_unsigned)))
+        };
+        self.units.entry(at).is_some_and(|(_, entry)| is_wide(&entry) && is_number(&entry))
+    }
+
     fn is_untyped_pointer(&self, at: At) -> bool {
         self.tag(at) == Some(gimli::DW_TAG_pointer_type) && self.target(at).is_none_or(|to| self.plain(to).is_none())
     }
+}
+
+/// The code of an entry.
+fn ranges(unit: Unit<'_, '_>, offset: UnitOffset) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    let Ok(entry) = unit.unit.entry(offset) else { return found };
+    let Ok(mut ranges) = unit.dwarf.die_ranges(unit.unit, &entry) else { return found };
+    while let Ok(Some(range)) = ranges.next() {
+        found.push((range.begin, range.end));
+    }
+    found
 }
 
 fn frame_base(unit: Unit<'_, '_>, function: UnitOffset) -> Option<Base> {
@@ -270,6 +289,13 @@ fn locations(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: 
             Operation::Deref { space: false, .. } => {
                 part = match part {
                     Some(Location::Frame(offset)) => Some(Location::ThroughFrame(offset)),
+                    _ => None,
+                };
+                is_known &= part.is_some();
+            }
+            Operation::StackValue => {
+                part = match part {
+                    Some(Location::Frame(offset)) => Some(Location::PointsToFrame(offset)),
                     _ => None,
                 };
                 is_known &= part.is_some();
