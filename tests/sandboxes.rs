@@ -1,0 +1,317 @@
+//! Programs that forbid themselves system calls, instructions or memory: what the library does for the recorder must not be
+//! what ends them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use numamma_tests::report::Report;
+use numamma_tests::{Run, skip, turns};
+
+/// Compiles `source`, runs it natively and recorded: the same status and output.
+struct Place {
+    dir: tempfile::TempDir,
+    _turn: turns::Turn,
+}
+
+impl Place {
+    fn new() -> Place {
+        let turn = turns::together();
+        Place { dir: tempfile::tempdir().expect("a temporary folder"), _turn: turn }
+    }
+
+    fn compile(&self, compiler: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let (file, program) = (self.dir.path().join("program.c"), self.dir.path().join("program"));
+        fs::write(&file, source).expect("the source");
+        let compiler = Run::new(compiler).args(["-O1", "-g", "-fno-builtin", "-pthread", "-o"]).arg(&program).arg(file);
+        compiler.args(flags).limit(120).run().success();
+        program
+    }
+
+    #[track_caller]
+    fn same(&self, command: &[&Path]) -> Report {
+        let native = Run::new(command[0]).args(&command[1..]).run();
+        let dataset = self.dir.path().join("run.numamma");
+        let recorded = Run::record(&dataset).args(command).run();
+        assert_eq!(recorded.shell_status(), native.shell_status(), "native: {native}\nrecorded: {recorded}");
+        assert_eq!(recorded.out(), native.out(), "native: {native}\nrecorded: {recorded}");
+        Report::of(&dataset)
+    }
+
+    #[track_caller]
+    fn same_of(&self, source: &str) -> Report {
+        self.same(&[&self.compile("gcc", source, &[])])
+    }
+}
+
+/// Enough allocations to fill a ring several times, without a system call of the program's own.
+const SANDBOX: &str = r#"
+#define _GNU_SOURCE
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifndef SECCOMP_SET_MODE_FILTER
+#define SECCOMP_SET_MODE_FILTER 1
+#endif
+static void say(const char *text) { size_t n = 0; while (text[n]) n++; if (syscall(SYS_write, 1, text, n) < 0) syscall(SYS_exit, 9); }
+static __attribute__((noinline)) void work(void)
+{
+    for (int i = 0; i < 300000; i++) { void *p = malloc(64); __asm__ volatile("" : : "r"(p) : "memory"); free(p); }
+}
+#define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+static struct sock_filter filter[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    ALLOW(write), ALLOW(exit), ALLOW(exit_group), ALLOW(brk), ALLOW(mmap), ALLOW(munmap), ALLOW(rt_sigreturn),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+};
+static struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+"#;
+
+fn sandbox(main: &str) -> String {
+    format!("{SANDBOX}\n{main}")
+}
+
+#[test]
+fn seccomp_strict() {
+    Place::new().same_of(&sandbox(
+        r#"
+int main(void)
+{
+    work();
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) return 1;
+    work();
+    say("worked\n");
+    syscall(SYS_exit, 6);
+}"#,
+    ));
+}
+
+#[test]
+fn seccomp_strict_in_one_thread() {
+    Place::new().same_of(&sandbox(
+        r#"
+static void *strict(void *arg)
+{
+    work();
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) return arg;
+    work();
+    say("worked\n");
+    syscall(SYS_exit, 0);
+    return arg;
+}
+int main(void)
+{
+    pthread_t t;
+    pthread_create(&t, 0, strict, 0);
+    work();
+    pthread_join(t, 0);
+    work();
+    say("joined\n");
+    return 6;
+}"#,
+    ));
+}
+
+#[test]
+fn seccomp_strict_in_a_child() {
+    let report = Place::new().same_of(&sandbox(
+        r#"
+int main(void)
+{
+    int status;
+    work();
+    if (fork() == 0) {
+        work();
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) _exit(1);
+        work();
+        syscall(SYS_exit, 5);
+    }
+    wait(&status);
+    work();
+    printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+    return 6;
+}"#,
+    ));
+    let made: u64 = report.sites.iter().filter(|site| site.site.function == "work").map(|site| site.count).sum();
+    assert!(made >= 600_000, "the parent is recorded: {made}, {:?}", report.losses);
+}
+
+#[test]
+fn a_filter_that_kills() {
+    for install in [
+        "prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)",
+        "syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)",
+    ] {
+        let main = r#"
+int main(void)
+{
+    work();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 1;
+    if (INSTALL) return 2;
+    work();
+    say("worked\n");
+    syscall(SYS_exit_group, 6);
+}"#;
+        Place::new().same_of(&sandbox(&main.replace("INSTALL", install)));
+    }
+}
+
+/// A filter for all threads of the process, also those that allocate already.
+#[test]
+fn a_filter_for_all_threads() {
+    Place::new().same_of(&sandbox(
+        r#"
+static atomic_int stage;
+static void *other(void *arg)
+{
+    work();
+    stage = 1;
+    while (stage == 1) ;
+    work();
+    stage = 3;
+    for (;;) ;
+    return arg;
+}
+int main(void)
+{
+    pthread_t t;
+    pthread_create(&t, 0, other, 0);
+    while (stage == 0) ;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 1;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) return 2;
+    stage = 2;
+    work();
+    while (stage == 2) ;
+    say("worked\n");
+    syscall(SYS_exit_group, 6);
+}"#,
+    ));
+}
+
+/// The time stamp counter is forbidden; the C library reads the clock with it.
+#[test]
+fn no_time_stamp_counter() {
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    Place::new().same_of(&sandbox(
+        r#"
+int main(void)
+{
+    work();
+    if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV)) return 1;
+    work();
+    say("worked\n");
+    return 6;
+}"#,
+    ));
+}
+
+/// An address space that is just large enough for the program: 64 MiB remain for the library.
+#[test]
+fn a_limit_of_the_address_space() {
+    let source = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+    for (int i = 0; i < 400; i++) {
+        char *p = malloc(1 << 20);
+        if (!p) { printf("no block %d\n", i); return 1; }
+        memset(p, 1, 4096);
+    }
+    for (int i = 0; i < 100000; i++) free(malloc(64));
+    puts("allocated");
+    return 6;
+}
+"#;
+    let place = Place::new();
+    let program = place.compile("gcc", source, &[]);
+    let script = place.dir.path().join("script");
+    fs::write(&script, format!("ulimit -v {}\nexec {}\n", (400 + 16 + 64) * 1024, program.display()))
+        .expect("the script");
+    let report = place.same(&[Path::new("sh"), &script]);
+    let made: u64 = report.sites.iter().filter(|site| site.site.function == "main").map(|site| site.count).sum();
+    assert!(made >= 100_400, "there is room for a ring: {made}, {:?}", report.losses);
+}
+
+/// All memory is locked: what the library maps is then resident.
+#[test]
+fn locked_memory() {
+    let source = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+static void *work(void *arg) { for (int i = 0; i < 20000; i++) free(malloc(64)); return arg; }
+int main(void)
+{
+    pthread_t t[4];
+    char line[256];
+    long resident = 0;
+    free(malloc(64));
+    if (mlockall(MCL_CURRENT | MCL_FUTURE)) { puts("refused"); return 5; }
+    for (int i = 0; i < 4; i++) if (pthread_create(&t[i], 0, work, 0)) { puts("no thread"); return 1; }
+    for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+    FILE *f = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, f)) if (sscanf(line, "VmRSS: %ld", &resident) == 1) break;
+    printf("%s\n", resident < (64 + 64) * 1024 ? "small" : "large");
+    return 6;
+}
+"#;
+    let place = Place::new();
+    // Stacks of 8 MiB each, all resident natively too.
+    let program = place.compile("gcc", source, &[]);
+    let native = Run::new(&program).run();
+    assert!(["small\n", "refused\n"].contains(&native.out().as_str()), "{native}");
+    place.same(&[&program]);
+}
+
+/// A program built with a sanitizer that another program starts.
+#[test]
+fn a_sanitizer_below_a_shell() {
+    let source =
+        "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { free(malloc(10)); puts(\"fine\"); return 6; }\n";
+    for compiler in ["gcc", "clang"] {
+        if !skip::installed(compiler) {
+            skip::missing("a_sanitizer_below_a_shell", compiler);
+            continue;
+        }
+        let place = Place::new();
+        let program = place.compile(compiler, source, &["-fsanitize=address"]);
+        place.same(&[&program]);
+        let place = Place::new();
+        let program = place.compile(compiler, source, &["-fsanitize=address"]);
+        let script = place.dir.path().join("script");
+        fs::write(&script, format!("{}\necho $?\n", program.display())).expect("the script");
+        place.same(&[Path::new("sh"), &script]);
+    }
+}
+
+/// What a program allocates before any constructor has run.
+#[test]
+fn before_all_constructors() {
+    let source = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static void *early;
+static __attribute__((noinline)) void *make(void) { void *p = malloc(77); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+static void preinit(int argc, char **argv, char **env) { (void)argc, (void)argv, (void)env; early = make(); }
+__attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **, char **) = preinit;
+int main(void) { free(early); puts("main"); return 6; }
+"#;
+    let report = Place::new().same_of(source);
+    let made: u64 = report.sites.iter().filter(|site| site.site.function == "make").map(|site| site.count).sum();
+    let lost: u64 = report.losses.iter().filter(|loss| loss.kind.starts_with("heap_")).map(|loss| loss.count).sum();
+    assert_eq!((made, lost), (1, 0));
+}
