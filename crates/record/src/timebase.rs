@@ -4,6 +4,8 @@
 //! The kernel's clock runs by that counter too, at a rate that it corrects now and then; so between two moments at which
 //! both were read, stamps are placed in proportion.
 
+use std::collections::VecDeque;
+
 use numamma_wire::Clock;
 
 use crate::collect::now;
@@ -15,14 +17,18 @@ struct Moment {
     time: i64,
 }
 
-/// Converts stamps to nanoseconds of `CLOCK_MONOTONIC`.
+/// Converts stamps to nanoseconds of `CLOCK_MONOTONIC`. A stamp keeps its time, whenever it is asked for: others may be put in
+/// order by it meanwhile.
 #[derive(Debug)]
 pub struct Timebase {
     clock: Clock,
     first: Moment,
-    from: Moment,
-    to: Moment,
+    /// The last ones, oldest first.
+    moments: VecDeque<Moment>,
 }
+
+/// Moments that are kept: of minutes.
+const KEPT: usize = 4096;
 
 /// The counter is read before and after the clock; what comes between them (an interrupt, another guest) makes a moment
 /// uncertain, so the narrowest of several is taken.
@@ -31,22 +37,28 @@ const TRIES: usize = 5;
 impl Timebase {
     /// For stamps of `clock`. Before the first [`Self::advance`] it knows one moment only.
     pub fn new(clock: Clock) -> Self {
-        let now = Moment::read();
-        Self { clock, first: now, from: now, to: now }
+        let first = Moment::read();
+        Self { clock, first, moments: VecDeque::from([first]) }
     }
 
-    /// Takes note of the present: stamps made since the last call lie between two moments now.
+    /// Takes note of the present. Stamps made until now have a time then.
     pub fn advance(&mut self) {
-        (self.from, self.to) = (self.to, Moment::read());
+        if self.moments.len() == KEPT {
+            self.moments.pop_front();
+        }
+        self.moments.push_back(Moment::read());
     }
 
     /// Nanoseconds of `CLOCK_MONOTONIC` for a stamp.
     pub fn time(&self, stamp: u64) -> i64 {
         match self.clock {
             Clock::Monotonic => stamp as i64,
-            Clock::Tsc if stamp >= self.from.ticks => between(self.from, self.to, stamp),
-            // Published late, perhaps by seconds. The last two moments may be microseconds apart: they say nothing of then.
-            Clock::Tsc => between(self.first, self.from, stamp),
+            Clock::Tsc => {
+                let after = self.moments.partition_point(|moment| moment.ticks < stamp).min(self.moments.len() - 1);
+                // Older than what is kept, or before anything: the whole past says best at what rate.
+                let from = after.checked_sub(1).map_or(self.first, |before| self.moments[before]);
+                between(from, self.moments[after], stamp)
+            }
         }
     }
 }
@@ -117,11 +129,19 @@ mod tests {
             let slack = 20_000 + (after - before);
             assert!((before - slack..after + slack).contains(&time), "{before} {time} {after}");
         }
-        // Long before two moments that follow each other at once.
+        // A stamp keeps its time when moments follow that lie close together, and when its own are forgotten.
         let (before, stamp) = (now(), counter());
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(std::time::Duration::from_millis(100));
         base.advance();
-        base.advance();
-        assert!((base.time(stamp) - before).abs() < 100_000, "{} {before}", base.time(stamp));
+        let time = base.time(stamp);
+        assert!((time - before).abs() < 100_000, "{time} {before}");
+        for _ in 0..KEPT / 2 {
+            base.advance();
+        }
+        assert_eq!(base.time(stamp), time);
+        for _ in 0..KEPT {
+            base.advance();
+        }
+        assert!((base.time(stamp) - before).abs() < 1_000_000, "{} {before}", base.time(stamp));
     }
 }

@@ -28,7 +28,7 @@ static struct {
     struct nmm_segment segment;
     struct nmm_ring rings[RINGS];
 } shared;
-static uint64_t data[RINGS][MOST_BYTES / 8];
+static uint64_t data[RINGS][(NMM_RING_EXTRA + MOST_BYTES) / 8];
 
 static bool is_shared(const volatile void *word)
 {
@@ -90,10 +90,10 @@ static int model_clock(clockid_t clock, struct timespec *now)
 
 void nmm_main_thread_started(struct nmm_thread *self) { (void)self; }
 bool nmm_ids_are_shared(void) { return false; }
+char *nmm_map_ring(uint32_t index) { return (char *)data[index]; }
 
 static struct nmm_thread threads[THREADS];
 static uint32_t alive;
-static char memos[RINGS * NMM_PAGE];
 
 /* A new segment, and threads that have claimed nothing. */
 void model_reset(const struct checker *with, unsigned ring_bytes, unsigned ring_count)
@@ -106,11 +106,9 @@ void model_reset(const struct checker *with, unsigned ring_bytes, unsigned ring_
     alive = NMM_ALIVE;
     nmm_process = (struct nmm_process){.segment = &shared.segment,
         .rings = shared.rings,
-        .data = (char *)data,
         .ring_bytes = ring_bytes,
         .ring_count = ring_count,
         .alive = &alive,
-        .memos = memos,
         .announced = 1};
     /* All words are there before the threads are. */
     const struct nmm_segment *s = &shared.segment;
@@ -127,16 +125,16 @@ struct nmm_segment *model_segment(void) { return &shared.segment; }
 struct nmm_ring *model_ring(unsigned ring) { return &shared.rings[ring]; }
 uint64_t model_word(unsigned ring, uint64_t position)
 {
-    return ((uint64_t *)((char *)data + ring * nmm_process.ring_bytes))[position / 8 & (nmm_process.ring_bytes / 8 - 1)];
+    return data[ring][NMM_RING_EXTRA / 8 + (position / 8 & (nmm_process.ring_bytes / 8 - 1))];
 }
 
 /* Which ring a thread has claimed; -1 if all are taken. */
 int model_claim(unsigned thread)
 {
-    return claim_free_ring(&threads[thread]) ? (int)(threads[thread].ring - shared.rings) : -1;
+    return claim_free_ring(&threads[thread]) == CLAIMED ? (int)(threads[thread].ring - shared.rings) : -1;
 }
 
 bool model_emit(unsigned thread, uint64_t value)
 {
-    return nmm_emit(&threads[thread], (struct nmm_tag){NMM_FREE, NMM_MALLOC, 0}, &value, 1);
+    return nmm_emit(&threads[thread], (struct nmm_tag){NMM_UNFREE, 0, 0}, &value, 1);
 }

@@ -15,8 +15,7 @@ enum { RINGS = 4, WRITERS = 3, LIVES = 40, EVENTS = 2000, RING_BYTES = 4096 };
 
 static struct nmm_segment segment;
 static struct nmm_ring rings[RINGS];
-static uint64_t data[RINGS][RING_BYTES / 8];
-static char memos[RINGS * NMM_PAGE];
+static uint64_t data[RINGS][(NMM_RING_EXTRA + RING_BYTES) / 8];
 static uint32_t alive = NMM_ALIVE;
 static uint32_t gone[RINGS]; /* the kernel's part: the ring's thread has ended */
 static uint32_t writers_done;
@@ -24,6 +23,7 @@ static uint64_t emitted, read_in_all, lost;
 
 void nmm_main_thread_started(struct nmm_thread *self) { (void)self; }
 bool nmm_ids_are_shared(void) { return false; }
+char *nmm_map_ring(uint32_t index) { return (char *)data[index]; }
 
 static void emit(struct nmm_thread *self, uint64_t value)
 {
@@ -41,7 +41,7 @@ static void handler(int number)
 static void *live(void *unused)
 {
     (void)unused;
-    while (!claim_free_ring(&nmm_self))
+    while (claim_free_ring(&nmm_self) != CLAIMED)
         usleep(50);
     struct nmm_ring *ring = nmm_self.ring;
     for (uint64_t i = 0; i < EVENTS; i++)
@@ -73,7 +73,7 @@ static void drain(unsigned index)
     while (tail != head) {
         uint64_t event[3];
         for (int i = 0; i < 3; i++)
-            event[i] = data[index][(tail / 8 + (uint64_t)i) % (RING_BYTES / 8)];
+            event[i] = data[index][NMM_RING_EXTRA / 8 + (tail / 8 + (uint64_t)i) % (RING_BYTES / 8)];
         if ((event[0] >> 32 & 0xffff) != 3 || event[2] != 7) {
             fprintf(stderr, "no event at %lu of ring %u\n", (unsigned long)tail, index);
             exit(1);
@@ -105,8 +105,8 @@ static void come_round(void)
 
 int main(void)
 {
-    nmm_process = (struct nmm_process){.segment = &segment, .rings = rings, .data = (char *)data, .ring_bytes = RING_BYTES,
-        .ring_count = RINGS, .alive = &alive, .memos = memos, .announced = 1};
+    nmm_process = (struct nmm_process){.segment = &segment, .rings = rings, .ring_bytes = RING_BYTES, .ring_count = RINGS,
+        .alive = &alive, .announced = 1};
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     pthread_t writers[WRITERS];
