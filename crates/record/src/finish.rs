@@ -79,8 +79,8 @@ fn write_names(session: &mut Session, whole: bool) -> Result<(), TraceError> {
     writer.write_table(&modules)
 }
 
-/// Completes the dataset. `heap`: allocations were to be seen.
-pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), TraceError> {
+/// Completes the dataset. `heap`: allocations were to be seen. What the user should know goes to `remarks`.
+pub fn finish(mut session: Session, mut meta: Meta, heap: bool, remarks: &mut Vec<String>) -> Result<(), TraceError> {
     let end = meta.end;
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
     session.losses.add(LossKind::LeftRunning, present.len() as u64);
@@ -96,6 +96,8 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool) -> Result<(), Tr
     session.losses.add(LossKind::CutStack, session.stacks.cut);
 
     let named = write_tasks(&session).and_then(|()| write_names(&mut session, true));
+    let unseen = session.callsites.unseen_wrappers();
+    remarks.extend(unseen.map(|name| format!("--wrapper {name}: no allocation came from a function of that name")));
     session.sink.flush();
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);

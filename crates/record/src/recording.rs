@@ -177,7 +177,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     meta.exit = Some(ended.status());
     let (dir, samples) =
         (session.sink.dir().to_owned(), session.tasks.threads.iter().map(|t| t.row.samples as u64).sum());
-    let failure = finish::finish(session, meta, options.heap).err().map(RecordError::from);
+    let failure = finish::finish(session, meta, options.heap, &mut remarks).err().map(RecordError::from);
     Ok(Outcome { dir, ended, samples, failure, remarks })
 }
 
