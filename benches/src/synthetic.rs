@@ -204,10 +204,16 @@ fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result
         file: file(),
         line: 10 + n as i32,
         ip: call(n),
+        depth: 0,
+        via: String::new(),
+        name: String::new(),
         count: 1,
         bytes: bytes as i64,
         freed: 0,
         peak_bytes: bytes as i64,
+        lifetime_min: 0,
+        lifetime_max: 0,
+        lifetime_total: 0,
     });
     let frames = (0..ARRAYS).map(|n| FrameRow { site: n as i32, depth: 0, ip: call(n) });
     let source = |ip: i64, function: String, line: u64| CodeRow {
