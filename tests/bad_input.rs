@@ -70,7 +70,14 @@ fn bad_values_of_options() {
     let _turn = turns::together();
     let place = place();
     let dataset = place.path().join("x.numamma");
-    for bad in [["--rate", "0"], ["--rate", "fast"], ["--sampler", "magic"], ["--overhead", "-1"], ["--no-such", "1"]] {
+    for bad in [
+        ["--rate", "0"],
+        ["--rate", "fast"],
+        ["--sampler", "magic"],
+        ["--overhead", "-1"],
+        ["--wrapper", ""],
+        ["--no-such", "1"],
+    ] {
         let outcome =
             Run::numamma().args(["record", "-o"]).arg(&dataset).args(bad).args(["--", "true"]).run().exits(OWN_FAILURE);
         assert!(outcome.err().contains(bad[0]), "{bad:?}: {outcome}");
@@ -82,6 +89,17 @@ fn bad_values_of_options() {
     }
     let outcome = Run::report(recording()).args(["--object", "no-such-object"]).run().exits(OWN_FAILURE);
     fails_clearly(&outcome, &["no-such-object"]);
+}
+
+/// A wrapper that no allocation came from is most likely a mistyped one; the recording is good all the same.
+#[test]
+fn a_wrapper_that_is_not_there() {
+    let _turn = turns::together();
+    let place = place();
+    let dataset = place.path().join("x.numamma");
+    let record = Run::numamma().args(["record", "--wrapper", "no_such_function", "-o"]).arg(&dataset);
+    let outcome = record.args(["--", "true"]).run().success();
+    assert!(outcome.err().contains("--wrapper no_such_function"), "{outcome}");
 }
 
 /// A sampler that this machine does not have.

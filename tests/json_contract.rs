@@ -141,6 +141,38 @@ fn objects() {
 }
 
 /// Enough samples give an error of the cost, and a small one.
+/// The triad's three arrays live from its begin to its end, and are released there.
+#[test]
+fn sites_add_up() {
+    let report = json(&["--by", "site"]);
+    let wall = report["run"]["wall_s"].as_f64().unwrap();
+    for name in ["a", "b", "c"] {
+        let site = list(&report, "sites").iter().find(|site| site["variable"] == name);
+        let site = site.unwrap_or_else(|| panic!("no site of {name}: {report}"));
+        has(
+            site,
+            &[
+                ("kind", Is::Text),
+                ("site.function", Is::Text),
+                ("site.via", Is::Text),
+                ("site.stack", Is::List),
+                ("lifetime.min_s", Is::Number),
+                ("lifetime.mean_s", Is::Number),
+                ("lifetime.max_s", Is::Number),
+                ("nodes", Is::Map),
+            ],
+        );
+        assert_eq!((site["count"].as_u64(), site["freed"].as_u64()), (Some(1), Some(1)), "{site}");
+        assert_eq!((site["bytes"].as_u64(), site["peak_bytes"].as_u64()), (Some(16 << 20), Some(16 << 20)), "{site}");
+        let lived = site["lifetime"]["mean_s"].as_f64().unwrap();
+        assert!(lived > 0.5 * wall && lived <= wall, "lived {lived} s of {wall} s");
+        assert_eq!(site["lifetime"]["min_s"], site["lifetime"]["max_s"], "there was one: {site}");
+        let object = &list(&report, "objects")[site["object"].as_u64().unwrap() as usize];
+        assert_eq!(object["name"], name);
+        assert_eq!(object["nodes"], site["nodes"]);
+    }
+}
+
 #[test]
 fn errors_are_stated() {
     let report = json(&[]);

@@ -62,7 +62,7 @@ pub struct Record {
     #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent, allow_negative_numbers = true)]
     pub overhead: f64,
     /// A function that allocates for others, as xmalloc does: objects are told by its callers; repeatable
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub wrapper: Vec<String>,
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]

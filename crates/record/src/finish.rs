@@ -87,8 +87,14 @@ fn write_names(session: &mut Session, whole: bool) -> Result<(), TraceError> {
 }
 
 /// Completes the dataset, or, once `stop` says so, closes it as fast as that can be: all rows are there then, but not all
-/// names. `heap`: allocations were to be seen.
-pub fn finish(mut session: Session, mut meta: Meta, heap: bool, stop: fn() -> bool) -> Result<(), TraceError> {
+/// names. `heap`: allocations were to be seen. What the user should know goes to `remarks`.
+pub fn finish(
+    mut session: Session,
+    mut meta: Meta,
+    heap: bool,
+    remarks: &mut Vec<String>,
+    stop: fn() -> bool,
+) -> Result<(), TraceError> {
     let end = meta.end;
     session.callsites.stop = Some(stop);
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
@@ -110,6 +116,10 @@ pub fn finish(mut session: Session, mut meta: Meta, heap: bool, stop: fn() -> bo
     // First what cannot be made again.
     session.sink.flush();
     let named = write_tasks(&session).and_then(|()| write_names(&mut session, !stop()));
+    if !stop() {
+        let unseen = session.callsites.unseen_wrappers();
+        remarks.extend(unseen.map(|name| format!("--wrapper {name}: no allocation came from a function of that name")));
+    }
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);
     meta.losses = losses;
@@ -299,7 +309,7 @@ mod tests {
     fn who_is_told_to_stop_leaves_all_rows_and_looks_up_no_names() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let dir = place.path().join("stopped");
-        let ended = finish(session(&dir), Meta { exit: Some(3), ..Meta::default() }, true, || true);
+        let ended = finish(session(&dir), Meta { exit: Some(3), ..Meta::default() }, true, &mut Vec::new(), || true);
         assert!(matches!(ended, Err(TraceError::Stopped)), "{ended:?}");
         let dataset = Dataset::open(&dir).expect("a dataset");
         assert_eq!((dataset.meta().complete, dataset.meta().exit), (false, Some(3)));
@@ -314,7 +324,7 @@ mod tests {
     fn who_is_not_leaves_a_whole_dataset() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let dir = place.path().join("whole");
-        finish(session(&dir), Meta::default(), true, || false).expect("a whole dataset");
+        finish(session(&dir), Meta::default(), true, &mut Vec::new(), || false).expect("a whole dataset");
         let dataset = Dataset::open(&dir).expect("a dataset");
         assert!(dataset.meta().complete);
         assert_eq!(dataset.read::<SampleRow>().expect("samples"), [sample(1), sample(2), sample(3)]);

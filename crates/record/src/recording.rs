@@ -180,7 +180,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     meta.exit = Some(ended.status());
     let (dir, samples) =
         (session.sink.dir().to_owned(), session.tasks.threads.iter().map(|t| t.row.samples as u64).sum());
-    let finished = finish::finish(session, meta, options.heap, || signals::to_end().is_some());
+    let finished = finish::finish(session, meta, options.heap, &mut remarks, || signals::to_end().is_some());
     let stopped = signals::to_end().filter(|_| matches!(finished, Err(TraceError::Stopped)));
     let failure = finished.err().filter(|_| stopped.is_none()).map(RecordError::from);
     Ok(Outcome { dir, ended, samples, stopped, failure, remarks })

@@ -55,6 +55,8 @@ pub struct LocalPlace {
     pub high: u64,
     /// The byte of the variable from which on it is there: the compiler may take a structure apart.
     pub from: u64,
+    /// How many bytes of it are there; 0 for all that follow.
+    pub bytes: u64,
     /// The place.
     pub at: Location,
 }

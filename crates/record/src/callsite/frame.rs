@@ -1,13 +1,14 @@
 //! Frames that are known by name not to be the user's own: libraries' and wrappers'.
 
 /// Libraries whose frames never stand for a site, by the beginning of their file name.
-const LIBRARIES: [&str; 10] = [
+const LIBRARIES: [&str; 11] = [
     "libc.so",
     "libc-2",
     "libstdc++.so",
     "libc++.so",
     "libc++abi",
     "libgfortran.so",
+    "libquadmath.so",
     "libgomp.so",
     "libomp.so",
     "ld-linux",

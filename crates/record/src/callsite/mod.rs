@@ -95,6 +95,8 @@ pub struct CallSites {
     pub wrappers: Vec<String>,
     /// Once it says so, nothing is looked up any more.
     pub stop: Option<fn() -> bool>,
+    /// Those of them that were seen.
+    seen: FxHashSet<String>,
     /// Functions at code addresses.
     sources: FxHashMap<Address, Rc<[Frame]>>,
     /// What they are; one for an address without a function.
@@ -108,6 +110,11 @@ pub struct CallSites {
 }
 
 impl CallSites {
+    /// Functions that the user calls wrappers and that no call stack that was named has.
+    pub fn unseen_wrappers(&self) -> impl Iterator<Item = &String> {
+        self.wrappers.iter().filter(|wrapper| !self.seen.contains(*wrapper))
+    }
+
     /// Functions at a code address, innermost first.
     pub fn functions(&mut self, modules: &mut ModuleStore, at: Address) -> Rc<[Frame]> {
         if self.stop.is_some_and(|stop| stop()) {
@@ -165,13 +172,15 @@ impl CallSites {
 
     fn kinds(&mut self, modules: &mut ModuleStore, at: Option<Address>, functions: &[Frame]) -> Rc<[Kind]> {
         let Some(at) = at else { return [Kind::User].into() };
-        let (module, wrappers) = (modules.path(at.0), &self.wrappers);
-        let kind = |name: &str, source: Option<&str>| match () {
-            () if frame::is_wrapper(name) || wrappers.iter().any(|wrapper| frame::is_it(name, wrapper)) => {
-                Kind::Wrapper
+        let (module, wrappers, seen) = (modules.path(at.0), &self.wrappers, &mut self.seen);
+        let mut kind = |name: &str, source: Option<&str>| {
+            let by_user = wrappers.iter().find(|wrapper| frame::is_it(name, wrapper));
+            seen.extend(by_user.cloned());
+            match () {
+                () if by_user.is_some() || frame::is_wrapper(name) => Kind::Wrapper,
+                () if frame::is_library(module, name, source.unwrap_or_default()) => Kind::Library,
+                () => Kind::User,
             }
-            () if frame::is_library(module, name, source.unwrap_or_default()) => Kind::Library,
-            () => Kind::User,
         };
         let all = || match functions {
             [] => [kind("", None)].into(),

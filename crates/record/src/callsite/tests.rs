@@ -23,12 +23,16 @@ struct Program {
 impl Program {
     /// Compiles C; none, and a line that says so, without a compiler.
     fn compile(source: &str, flags: &[&str]) -> Option<Self> {
+        Self::compile_with("cc", source, flags)
+    }
+
+    fn compile_with(compiler: &str, source: &str, flags: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let (file, program): (PathBuf, PathBuf) = (folder.path().join("a.c"), folder.path().join("a"));
         std::fs::write(&file, source).unwrap();
-        let compiled = Command::new("cc").arg("-o").args([&program, &file]).args(flags).output();
+        let compiled = Command::new(compiler).arg("-o").args([&program, &file]).args(flags).output();
         let Ok(output) = compiled else {
-            eprintln!("skipped: no C compiler");
+            eprintln!("skipped: no {compiler}");
             return None;
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -82,6 +86,10 @@ impl Program {
     }
 }
 
+/// Compilers describe and use the frame in ways of their own.
+const BUILDS: [(&str, &str); 6] =
+    [("cc", "-O0"), ("cc", "-O1"), ("cc", "-O2"), ("clang", "-O0"), ("clang", "-O1"), ("clang", "-O2")];
+
 const POINTERS: &str = r#"
 #include <stdlib.h>
 struct pair { long n; double *first, *second; };
@@ -121,20 +129,20 @@ int main(int argc, char **argv) {
 
 #[test]
 fn a_pointer_is_called_as_what_it_is_stored_in() {
-    for optimise in ["-O0", "-O1", "-O2"] {
-        let Some(mut program) = Program::compile(POINTERS, &["-g", optimise]) else { return };
+    for (compiler, optimise) in BUILDS {
+        let Some(mut program) = Program::compile_with(compiler, POINTERS, &["-g", optimise]) else { continue };
         let expected = ["local", "global", "statics.second", "by_pointer->first"];
-        assert_eq!(program.variables("known", "malloc"), expected, "{optimise}");
-        assert_eq!(program.variables("by_argument", "posix_memalign"), ["aligned"], "{optimise}");
+        assert_eq!(program.variables("known", "malloc"), expected, "{compiler} {optimise}");
+        assert_eq!(program.variables("by_argument", "posix_memalign"), ["aligned"], "{compiler} {optimise}");
     }
 }
 
 #[test]
 fn no_name_is_better_than_a_wrong_one() {
-    for optimise in ["-O0", "-O1", "-O2"] {
+    for (compiler, optimise) in BUILDS {
         let flags = ["-g", optimise, "-fno-builtin-malloc"];
-        let Some(mut program) = Program::compile(POINTERS, &flags) else { return };
-        assert_eq!(program.variables("unknown", "malloc"), ["", "", "", ""], "{optimise}");
+        let Some(mut program) = Program::compile_with(compiler, POINTERS, &flags) else { continue };
+        assert_eq!(program.variables("unknown", "malloc"), ["", "", "", ""], "{compiler} {optimise}");
     }
 }
 

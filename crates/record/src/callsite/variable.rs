@@ -74,9 +74,10 @@ fn part(local: &Local, address: Value, pc: u64, registers: &Registers) -> Option
             }
             Location::Register(_) | Location::PointsToFrame(_) => return None,
         };
-        let offset = u64::try_from(address.1.checked_sub(start)?).ok()?.checked_add(place.from)?;
+        let offset = u64::try_from(address.1.checked_sub(start)?).ok()?;
         // A Fortran array's size says nothing of its descriptor: only the pointer in front is sure.
-        (base == address.0 && offset < local.size.max(1)).then_some(offset)
+        let bytes = if place.bytes == 0 { local.size.max(1) } else { place.bytes };
+        (base == address.0 && offset < bytes).then_some(offset)?.checked_add(place.from)
     })?;
     at_offset(local, offset)
 }
@@ -100,6 +101,11 @@ fn field(local: &Local, address: Value, pc: u64, registers: &Registers) -> Optio
         let (base, start) = match place.at {
             Location::Frame(offset) => (Base::AtFrame(offset), 0),
             Location::Register(register) => registers[usize::from(general(register)?)]?,
+            Location::Memory(register, offset) => match registers[usize::from(general(register)?)]? {
+                (Base::Frame, from) => (Base::AtFrame(from.checked_add(offset)?), 0),
+                (Base::Register(n), from) => (Base::AtRegister(n, from.checked_add(offset)?), 0),
+                _ => return None,
+            },
             _ => return None,
         };
         let offset = u64::try_from(address.1.checked_sub(start)?).ok()?;
@@ -136,4 +142,29 @@ fn is_pointer_at(member: &Member, offset: u64) -> bool {
 
 fn is_descriptor(member: &Member) -> bool {
     member.type_name.as_deref().is_some_and(|name| name.ends_with("[:]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Behind the first word of a structure that was taken apart, the compiler keeps something else.
+    #[test]
+    fn a_part_of_a_variable_ends_where_it_ends() {
+        let place = LocalPlace { low: 0, high: 100, from: 0, bytes: 8, at: Location::Frame(-64) };
+        let local = |place| Local {
+            name: "v".into(),
+            size: 24,
+            is_pointer: false,
+            members: Vec::new(),
+            is_fortran: false,
+            places: vec![place],
+        };
+        let at = |place, offset| part(&local(place), (Base::Frame, offset), 50, &[None; 16]);
+        assert_eq!(at(place, -64).as_deref(), Some("v"));
+        assert_eq!(at(place, -48), None);
+        let whole = LocalPlace { bytes: 0, ..place };
+        assert_eq!(at(whole, -48).as_deref(), Some("v"));
+        assert_eq!(at(LocalPlace { high: 50, ..whole }, -48), None);
+    }
 }

@@ -179,14 +179,14 @@ impl<'a> Pass<'_, '_, 'a> {
         let Some(value) = entry.attr_value(gimli::DW_AT_location) else { return Vec::new() };
         if let Some(expression) = value.exprloc_value() {
             let parts = locations(unit, expression, base).into_iter();
-            return parts.map(|(from, at)| LocalPlace { low: 0, high: u64::MAX, from, at }).collect();
+            return parts.map(|part| LocalPlace { low: 0, high: u64::MAX, ..part }).collect();
         }
         let mut places = Vec::new();
         let Ok(Some(mut list)) = unit.dwarf.attr_locations(unit.unit, value) else { return places };
         while let Ok(Some(entry)) = list.next() {
             let (low, high) = (entry.range.begin, entry.range.end);
             let parts = locations(unit, entry.data, base).into_iter();
-            places.extend(parts.map(|(from, at)| LocalPlace { low, high, from, at }));
+            places.extend(parts.map(|part| LocalPlace { low, high, ..part }));
             if places.len() >= MOST_PLACES {
                 break;
             }
@@ -273,17 +273,18 @@ fn frame_base(unit: Unit<'_, '_>, function: UnitOffset) -> Option<Base> {
     operations.next().ok()?.is_none().then_some(base)
 }
 
-/// Where an expression says that the parts of a variable are, with the byte at which each begins; computed values are
-/// nowhere.
-fn locations(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: Option<Base>) -> Vec<(u64, Location)> {
+/// Where an expression says that the parts of a variable are, for no instruction yet; computed values are nowhere.
+fn locations(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: Option<Base>) -> Vec<LocalPlace> {
     let mut operations = expression.operations(unit.unit.encoding());
     let (mut found, mut from, mut part) = (Vec::new(), 0_u64, None);
     let mut is_known = true;
     while let Ok(Some(operation)) = operations.next() {
         match operation {
             Operation::Piece { size_in_bits, bit_offset: None } => {
-                found.extend(part.take().filter(|_| is_known).map(|at| (from, at)));
-                from = from.saturating_add(size_in_bits / 8);
+                let bytes = size_in_bits / 8;
+                let place = |at| LocalPlace { low: 0, high: 0, from, bytes, at };
+                found.extend(part.take().filter(|_| is_known).map(place));
+                from = from.saturating_add(bytes);
                 is_known = true;
             }
             Operation::Deref { space: false, .. } => {
@@ -307,7 +308,7 @@ fn locations(unit: Unit<'_, '_>, expression: Expression<SliceReader<'_>>, base: 
             _ => is_known = false,
         }
     }
-    found.extend(part.filter(|_| is_known).map(|at| (from, at)));
+    found.extend(part.filter(|_| is_known).map(|at| LocalPlace { low: 0, high: 0, from, bytes: 0, at }));
     found
 }
 
