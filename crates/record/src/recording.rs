@@ -213,7 +213,18 @@ impl Tracking {
             preload.push(":");
             preload.push(others);
         }
-        vec![("LD_PRELOAD".into(), preload), (ENVIRONMENT.into(), self.segment.path().into())]
+        // A program under AddressSanitizer that some child of the command runs: its runtime insists on coming first, and would
+        // end it for our sake. It works behind us.
+        let mut sanitizer = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
+        if !sanitizer.is_empty() {
+            sanitizer.push(":");
+        }
+        sanitizer.push("verify_asan_link_order=0");
+        vec![
+            ("LD_PRELOAD".into(), preload),
+            (ENVIRONMENT.into(), self.segment.path().into()),
+            ("ASAN_OPTIONS".into(), sanitizer),
+        ]
     }
 }
 

@@ -7,6 +7,9 @@
 /* Maps the segment that the environment names. Silent when there is none or it is not ours: the program just runs. */
 void nmm_join(void);
 
+/* The program's environment; NULL if it is not known yet. */
+char **nmm_environment(void);
+
 /* Where the ring is mapped, NULL if that is not possible. */
 char *nmm_map_ring(uint32_t index);
 

@@ -21,14 +21,23 @@
 #define MADV_DONTDUMP 16
 #endif
 
+/* Functions of the executable's .preinit_array come before libc has `environ`. The kernel has put it on the stack, behind the
+ * count of the arguments and the arguments; musl does not say where. */
+char **nmm_environment(void)
+{
+    if (environ != NULL || nmm_libc_stack_end == NULL)
+        return environ;
+    const uintptr_t *stack = *(uintptr_t **)nmm_libc_stack_end;
+    return (char **)(stack + 1 + stack[0] + 1);
+}
+
 /* The value of NMM_ENV_SEGMENT, if it is /proc/PID/fd/N: nothing else is ever opened. */
 static const char *segment_path(void)
 {
     static const char name[] = NMM_ENV_SEGMENT "=";
     static const char shape[] = "/proc/#/fd/#";
-    if (environ == NULL)
-        return NULL;
-    for (char **entry = environ; *entry; entry++) {
+    char **entry = nmm_environment();
+    for (; entry && *entry; entry++) {
         const char *value = *entry;
         size_t i = 0;
         while (i < sizeof name - 1 && value[i] == name[i])
@@ -208,7 +217,10 @@ void nmm_join(void)
     nmm_process.tsc = segment->clock == NMM_CLOCK_TSC;
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_measure_tls();
-    nmm_process.seed = nmm_monotonic() ^ (uint64_t)nmm_getpid() << 40;
+    /* Not by clock_gettime: a sanitizer's, which is not ready yet, may stand before libc's. */
+    struct timespec now = {0};
+    nmm_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0);
+    nmm_process.seed = ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) ^ (uint64_t)nmm_getpid() << 40;
     nmm_store_release(&nmm_process.segment, segment);
     if (nmm_process.ids_shared)
         end_rings_of_old_image();

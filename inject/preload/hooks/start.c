@@ -43,8 +43,8 @@ void nmm_start(void)
         nmm_store_release(&resolved, 1);
         resolving = false;
     }
-    /* Before libc has seen the environment there is nothing to join; a later call will. */
-    if (nmm_load(&joining) || environ == NULL)
+    /* Before anybody has seen the environment there is nothing to join; a later call will. */
+    if (nmm_load(&joining) || nmm_environment() == NULL)
         return;
     if (__atomic_exchange_n(&joining, 1, __ATOMIC_SEQ_CST) == 0)
         nmm_join();
