@@ -79,6 +79,7 @@ impl Collector {
             session.event(time, pid, tid, event);
         }
         records.for_each(|record| session.record(record));
+        session.let_go(limit);
     }
 }
 

@@ -111,7 +111,7 @@ pub fn finish(
     let unsampled = session.tasks.threads.iter().filter(|t| t.row.samples == 0 && t.row.end_time < end).count();
     session.losses.add(LossKind::ShortThread, unsampled as u64);
     session.losses.add(LossKind::CutStack, session.stacks.cut);
-    session.losses.add(LossKind::Overwritten, session.evicted);
+    session.losses.add(LossKind::Overwritten, session.evicted.count());
 
     // First what cannot be made again.
     session.sink.flush();

@@ -1,5 +1,7 @@
 //! The recording as it grows: events in the order of their time, applied to what is known of the program.
 
+use std::collections::VecDeque;
+
 use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,7 +17,11 @@ use crate::sites::{SiteKind, Stacks};
 use crate::space::Space;
 use crate::space::mappings::{Mapping, MappingKind, PathId};
 use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
-use crate::tracked::Tentative;
+use crate::tracked::{Evicted, Tentative};
+
+/// How long after its end a process may still have something outstanding in its rings, nanoseconds: until they are read once
+/// more, which is done at leisure.
+const OUTSTANDING: i64 = 4_000_000_000;
 
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
@@ -33,8 +39,10 @@ pub struct Session {
     pub modules: ModuleStore,
     pub sink: Sink,
     pub losses: Losses,
+    /// Processes that have ended, when, and of which something may be outstanding.
+    ended: VecDeque<(i64, ProcessId)>,
     /// Objects that ended because another took their place, and whose release has not come in late.
-    pub(crate) evicted: u64,
+    pub(crate) evicted: Evicted,
     /// Nanoseconds of thread time that a sample stands for.
     period: i64,
     /// Objects other than heap and mmap that were touched.
@@ -69,7 +77,8 @@ impl Session {
             modules: ModuleStore::default(),
             sink,
             losses: Losses::default(),
-            evicted: 0,
+            ended: VecDeque::new(),
+            evicted: Evicted::default(),
             period: period as i64,
             named: PerProcess::default(),
             touched: PerProcess::default(),
@@ -180,12 +189,21 @@ impl Session {
     fn end_process(&mut self, pid: i32, time: i64) -> Option<ProcessId> {
         let process = self.tasks.end_process(pid, time)?;
         self.emit_objects(process, time);
-        // Its tables are many.
-        self.stacks.end(process);
         self.code_places.end(process);
-        let space = &mut self.tasks.processes[process].space;
-        *space = Space { mappings: std::mem::take(&mut space.mappings), ..Space::default() };
+        self.ended.push_back((time, process));
         Some(process)
+    }
+
+    /// Nothing more will come of processes that ended well before `time`. Their tables are many.
+    pub fn let_go(&mut self, time: i64) {
+        while let Some(&(ended, process)) = self.ended.front()
+            && ended < time.saturating_sub(OUTSTANDING)
+        {
+            self.ended.pop_front();
+            self.stacks.end(process);
+            let space = &mut self.tasks.processes[process].space;
+            *space = Space { mappings: std::mem::take(&mut space.mappings), ..Space::default() };
+        }
     }
 
     /// The forking thread goes on in the child on the same stack, with the same thread pointer.

@@ -3,6 +3,7 @@
 
 use numamma_trace::LossKind;
 use numamma_wire::{Event, is_younger};
+use rustc_hash::FxHashMap;
 
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
@@ -20,6 +21,37 @@ pub(crate) struct Tentative {
     /// What was booked of it.
     bytes: u64,
     lived: Option<i64>,
+}
+
+/// Objects that ended because another took their place. The release of some may only be late; of the others it was lost.
+#[derive(Debug, Default)]
+pub(crate) struct Evicted {
+    /// Their versions, by address.
+    versions: FxHashMap<(ProcessId, u64), Vec<u32>>,
+}
+
+impl Evicted {
+    fn add(&mut self, process: ProcessId, addr: u64, version: u32) {
+        self.versions.entry((process, addr)).or_default().push(version);
+    }
+
+    /// Word of a release came. `of_older`: it may be of any that is not younger; else it bears the version of the one it is of.
+    fn explain(&mut self, process: ProcessId, addr: u64, version: u32, of_older: bool) {
+        let Some(versions) = self.versions.get_mut(&(process, addr)) else { return };
+        let exact = versions.iter().position(|&evicted| evicted == version);
+        let older = || versions.iter().rposition(|&evicted| of_older && is_younger(version, evicted));
+        if let Some(at) = exact.or_else(older) {
+            versions.remove(at);
+            if versions.is_empty() {
+                self.versions.remove(&(process, addr));
+            }
+        }
+    }
+
+    /// How many of them no release has explained.
+    pub fn count(&self) -> u64 {
+        self.versions.values().map(|versions| versions.len() as u64).sum()
+    }
 }
 
 impl Session {
@@ -114,8 +146,7 @@ impl Session {
     }
 
     fn freed(&mut self, pid: i32, address: u64, version: u32, time: i64) {
-        // All that a process had ends with it.
-        if let Some(process) = self.tasks.present(pid) {
+        if let Some(process) = self.tasks.latest(pid) {
             self.release(process, address, version, time);
         }
     }
@@ -125,7 +156,8 @@ impl Session {
         let heap = self.live(process, SiteKind::Heap);
         let Some(object) = heap.remove_if(addr, |live| !is_younger(live.version, version)) else {
             // A late release: what now lies there has ended it.
-            self.evicted = self.evicted.saturating_sub(1);
+            let has_successor = self.live(process, SiteKind::Heap).find(addr).is_some();
+            self.evicted.explain(process, addr, version, has_successor);
             return None;
         };
         let (kind, bytes, lived) = (SiteKind::Heap, object.bytes, Some(time - object.start));
@@ -150,7 +182,7 @@ impl Session {
         }
         if announced {
             // It had lost its place to another before.
-            self.evicted = self.evicted.saturating_sub(1);
+            self.evicted.explain(process, address, object.version, true);
         }
         self.live(process, SiteKind::Heap).insert(address, object);
     }
@@ -172,7 +204,9 @@ impl Session {
     fn end_unseen(&mut self, process: ProcessId, kind: SiteKind, (at, old): (u64, Live), time: i64, expected: bool) {
         // Of what a forked process inherited, some had been released just before.
         let inherited = old.start < self.tasks.processes[process].row.start_time;
-        self.evicted += u64::from(!expected && !inherited);
+        if !expected && !inherited {
+            self.evicted.add(process, at, old.version);
+        }
         self.live(process, kind).remove(at);
         self.stacks.released(old.stack, old.bytes, Some(time - old.start));
         self.released(process, kind, at, old, time);

@@ -376,7 +376,7 @@ fn check(dir: &Path, mut recorded: Recorded) -> usize {
         met_in_all += history.entries();
     }
     assert_eq!(repeats, told - allocations, "blocks that came anew");
-    assert_eq!((left_in_all, session.evicted), (0, 0), "objects that were never released");
+    assert_eq!((left_in_all, session.evicted.count()), (0, 0), "objects that were never released");
     assert!(recorded.histories.len() == 7, "the program and its six children: {}", recorded.histories.len());
     met_in_all
 }
