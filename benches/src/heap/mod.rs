@@ -44,7 +44,7 @@ pub fn run(bench: &Bench) -> Measured {
 fn compare(bench: &Bench, program: &Program, tools: &[Tool]) -> Measured {
     let mut times = vec![Vec::new(); tools.len()];
     let mut lost = 0;
-    for round in 0..bench.rounds(9, 1) {
+    for round in 0..bench.rounds(3, 1) {
         for turn in 0..tools.len() {
             let at = (turn + round) % tools.len();
             times[at].push(program.time(bench, &tools[at])?);

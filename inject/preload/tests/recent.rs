@@ -4,8 +4,8 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Bench, Recording};
-use numamma_wire::{Clock, Event, Options, is_younger};
+use common::{Bench, Recording, replay};
+use numamma_wire::{Clock, Event, Options};
 
 fn collapsing() -> Bench {
     let mut bench = Bench::new();
@@ -35,37 +35,6 @@ fn account(recording: &Recording) -> Account {
         account.events += 1;
     }
     account
-}
-
-/// Plays the events of one process as their versions order them: at each address, blocks come and go in turn. Returns the sizes
-/// of those that are left.
-fn replay(recording: &Recording) -> HashMap<u64, u64> {
-    let mut of_address: HashMap<u64, Vec<(u32, Event)>> = HashMap::new();
-    for event in recording.events() {
-        if let Event::Alloc { address, version, .. } | Event::Free { address, version, .. } = event {
-            of_address.entry(address).or_default().push((version, event));
-        }
-    }
-    let mut left = HashMap::new();
-    for (address, mut events) in of_address {
-        // A late release has the version of its allocation, and comes after it.
-        events.sort_by_key(|(version, event)| (*version, matches!(event, Event::Free { .. })));
-        let mut live = None;
-        for (version, event) in events {
-            match event {
-                Event::Alloc { size, replaces, .. } => {
-                    assert_eq!(live.is_some(), replaces, "{address:x} {event:?} upon {live:?}");
-                    live = Some((version, size));
-                }
-                _ => {
-                    let (born, _) = live.take().unwrap_or_else(|| panic!("{address:x} {event:?} of nothing"));
-                    assert!(!is_younger(born, version));
-                }
-            }
-        }
-        left.extend(live.map(|(_, size)| (address, size)));
-    }
-    left
 }
 
 #[test]

@@ -7,8 +7,8 @@
 
 mod common;
 
-use common::{ALLOCATOR, Bench, Recording};
-use numamma_wire::{Event, Options};
+use common::{ALLOCATOR, Bench, Recording, replay};
+use numamma_wire::{Clock, Event, Options};
 
 /// How a program interrupts itself.
 const STEPPER: &str = r#"
@@ -313,4 +313,72 @@ int main(void)
     assert!(2 * (inner - seen) <= recording.lost_no_ring, "{seen} of {inner}, {} lost", recording.lost_no_ring);
     assert!(seen > inner / 2, "{seen} of {inner}");
     assert_eq!(recording.losses().full, 0);
+}
+
+/// As [`ALLOCATOR`], but what was freed last is given out first: the calls and their handlers take each other's addresses.
+const REUSING: &str = r#"
+#include <stddef.h>
+#include <string.h>
+static char pool[64 << 20];
+static size_t used;
+static void *spare[2];
+static volatile int busy;
+struct header { size_t size, pad; };
+void *malloc(size_t n)
+{
+    struct header *h = NULL;
+    for (busy = 0; busy < 5; busy++) ;
+    for (int i = 0; i < 2 && n <= 1032 && h == NULL; i++) h = __atomic_exchange_n(&spare[i], NULL, __ATOMIC_RELAXED);
+    if (h == NULL) h = (struct header *)(pool + __atomic_fetch_add(&used, (n < 1040 ? 1040 : n + 15 & ~(size_t)15) + 16, __ATOMIC_RELAXED));
+    h->size = n;
+    return h + 1;
+}
+void free(void *p)
+{
+    struct header *h = p ? (struct header *)p - 1 : NULL;
+    for (busy = 0; busy < 5; busy++) ;
+    for (int i = 0; i < 2 && h && h->size <= 1032; i++) h = __atomic_exchange_n(&spare[i], h, __ATOMIC_RELAXED);
+}
+void *calloc(size_t n, size_t m) { return memset(malloc(n * m), 0, n * m); }
+void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) memcpy(q, p, n); return q; }
+"#;
+
+/// The same where the hooks keep events to themselves: a handler finds the table of recent blocks in any state.
+#[test]
+fn a_handler_at_every_instruction_of_the_table() {
+    let main = r#"
+int main(void)
+{
+    prepare();
+    /* Always from here: the call comes anew, but for what its handler did. */
+    for (long i = -5; i < *traced || i < 0; i++)
+        for (volatile int turn = 0; turn < 3; turn++)
+            call(turn || i < STEPPED ? PLAIN : i);
+    printf("instructions %ld\ninner %ld\n", *traced, handled[0]);
+    return 0;
+}
+"#;
+    let mut bench = Bench::new();
+    bench.options = Options { collapse: true, clock: Clock::best(), ..bench.options };
+    let small = STEPPER.replace("13003", "103").replace("13001", "101").replace("13005", "105").replace("13007", "107");
+    let allocator = bench.compile("liballocator.so", REUSING, &["-O1", "-shared", "-fPIC"]);
+    let path = allocator.display().to_string();
+    let recording = bench.run(&format!("{small}\n{main}"), &["-O1", "-Wl,--no-as-needed,-z,now", &path]).check();
+    let (instructions, inner) = (recording.printed("instructions"), recording.printed("inner"));
+    assert!(instructions > 200 && inner > instructions * 9 / 10, "{inner} of {instructions}");
+    let (mut events, mut seen) = (0, [0; 2]);
+    for event in recording.events() {
+        let (size, count) = match event {
+            Event::Alloc { size, .. } => (size, 1),
+            Event::Repeat { size, count, .. } => (size, count),
+            _ => continue,
+        };
+        if let Some(at) = [103, 101].iter().position(|known| *known == size) {
+            events += u64::from(matches!(event, Event::Alloc { .. }));
+            seen[at] += count;
+        }
+    }
+    assert_eq!(seen, [3 * (instructions + 5), inner]);
+    assert!(2 * events < seen.iter().sum(), "{events} events for {seen:?}");
+    assert!(!replay(&recording).values().any(|size| [103, 101].contains(size)));
 }

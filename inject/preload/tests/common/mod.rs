@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use numamma_wire::{ENVIRONMENT, Event, Losses, Malformed, Options, Segment, Stamped};
+use numamma_wire::{ENVIRONMENT, Event, Losses, Malformed, Options, Segment, Stamped, is_younger};
 use tempfile::TempDir;
 
 /// No program of these tests runs anywhere near this long.
@@ -225,6 +225,37 @@ impl Recording {
         };
         parsed.unwrap_or_else(|error| panic!("{key} {value}: {error}"))
     }
+}
+
+/// Plays the events of one process as their versions order them: at each address, blocks come and go in turn. Returns the sizes
+/// of those that are left.
+pub fn replay(recording: &Recording) -> HashMap<u64, u64> {
+    let mut of_address: HashMap<u64, Vec<(u32, Event)>> = HashMap::new();
+    for event in recording.events() {
+        if let Event::Alloc { address, version, .. } | Event::Free { address, version, .. } = event {
+            of_address.entry(address).or_default().push((version, event));
+        }
+    }
+    let mut left = HashMap::new();
+    for (address, mut events) in of_address {
+        // A late release has the version of its allocation, and comes after it.
+        events.sort_by_key(|(version, event)| (*version, matches!(event, Event::Free { .. })));
+        let mut live = None;
+        for (version, event) in events {
+            match event {
+                Event::Alloc { size, replaces, .. } => {
+                    assert_eq!(live.is_some(), replaces, "{address:x} {event:?} upon {live:?}");
+                    live = Some((version, size));
+                }
+                _ => {
+                    let (born, _) = live.take().unwrap_or_else(|| panic!("{address:x} {event:?} of nothing"));
+                    assert!(!is_younger(born, version));
+                }
+            }
+        }
+        left.extend(live.map(|(_, size)| (address, size)));
+    }
+    left
 }
 
 /// Output of a finished command as text.
