@@ -95,6 +95,12 @@ fn alone(pages: &[Owned]) -> f64 {
     crate::statistics::ratio(exclusive.into(), stretches.into())
 }
 
+/// Whether a page may be another owner's by chance: it is used by others too, or was hardly sampled, within a long run.
+fn is_stray(page: &Owned, run: &(i32, u64, u64)) -> bool {
+    const LONG: u64 = 8;
+    page.exclusive < EXCLUSIVE || (page.samples <= 2 && run.2 - run.1 >= LONG)
+}
+
 /// Runs of one owner: owner, first page, last page. A single page of another owner inside a run is taken for a stray
 /// sample if the run goes on behind it.
 fn runs(pages: &[Owned]) -> Vec<(i32, u64, u64)> {
@@ -102,7 +108,7 @@ fn runs(pages: &[Owned]) -> Vec<(i32, u64, u64)> {
     for (n, page) in pages.iter().enumerate() {
         match runs.last_mut() {
             Some(run) if run.0 == page.owner => run.2 = page.page,
-            Some(run) if page.exclusive < EXCLUSIVE && pages.get(n + 1).is_some_and(|p| p.owner == run.0) => {}
+            Some(run) if is_stray(page, run) && pages.get(n + 1).is_some_and(|p| p.owner == run.0) => {}
             _ => runs.push((page.owner, page.page, page.page)),
         }
     }
@@ -154,6 +160,21 @@ mod tests {
     fn a_quarter_each_is_block() {
         let found = find(&pages(|p| Some((p / 256) as i32), 1024), 4096, 4, Some(1024 * 4096));
         assert_eq!((found.kind.as_str(), found.block_bytes), ("block", 256 * 4096));
+    }
+
+    #[test]
+    fn a_stray_page_makes_no_cycle_of_blocks() {
+        let owner = |page| {
+            Some(if page == 700 {
+                3
+            } else if page == 2900 {
+                0
+            } else {
+                (page / 1024) as i32
+            })
+        };
+        let found = find(&pages(owner, 4096), 4096, 4, Some(4097 * 4096));
+        assert_eq!((found.kind.as_str(), found.period_bytes), ("block", 0), "{found:?}");
     }
 
     #[test]
