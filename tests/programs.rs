@@ -3,7 +3,7 @@
 
 use numamma_tests::programs::{self, jobs};
 use numamma_tests::report::{self, Report};
-use numamma_tests::{Run, skip, turns};
+use numamma_tests::{Place, Run, skip, turns};
 
 fn check(name: &str) {
     let program = programs::named(name);
@@ -32,7 +32,7 @@ fn check(name: &str) {
     assert!(samples.recorded >= 200, "{name}: {} samples: {seen}", samples.recorded);
     // What lies in blocks whose allocation was lost has no object. That is said as a loss, and is the machine's load as much
     // as the recorder's doing: less can be asked then, but not nothing.
-    let lost: u64 = report.losses.iter().filter(|l| l.kind.starts_with("heap_")).map(|l| l.count).sum();
+    let lost = report.lost_of_heap();
     let floor = if lost == 0 { program.floor } else { program.floor * 0.4 };
     assert!(share >= floor, "{name}: attributed share {share:.4}, floor {floor}: {seen}");
     assert!(samples.attributed + samples.unattributed.values().sum::<u64>() == samples.recorded, "{name}: {seen}");
@@ -57,11 +57,9 @@ programs!(xz, sort, numpy, sqlite3, redis, gcc, pigz, x264, perl, java);
 #[test]
 fn python_that_prints_one() {
     let Some(python) = jobs::python() else { return skip::missing("python_that_prints_one", "python3") };
-    let _turn = turns::together();
-    let place = tempfile::tempdir().unwrap();
-    let dataset = place.path().join("run.numamma");
+    let place = Place::together();
     for (i, binding) in ["", "1"].into_iter().enumerate() {
-        let dataset = dataset.with_extension(i.to_string());
+        let dataset = place.path(&format!("{i}.numamma"));
         let run =
             Run::record(&dataset).arg(python).args(["-c", "print(1)"]).env("LD_BIND_NOW", binding).run().success();
         assert_eq!(run.out(), "1\n", "{run}");

@@ -1,25 +1,14 @@
 //! Defects that were found once: each program is the smallest that showed one.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
+use numamma_tests::Place;
 use numamma_tests::report::{Object, Report};
-use numamma_tests::{Run, turns};
 
 /// Compiles and records a C program; the report of it.
-fn record(source: &str, flags: &[&str]) -> (Report, tempfile::TempDir) {
-    let place = tempfile::tempdir().expect("a folder");
-    let program = compile(place.path(), "program", source, flags);
-    let dataset = place.path().join("run.numamma");
-    Run::record(&dataset).arg(&program).run().success();
-    (Report::of(&dataset), place)
-}
-
-fn compile(place: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    let (file, program) = (place.join(format!("{name}.c")), place.join(name));
-    fs::write(&file, source).expect("the source");
-    Run::new("gcc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(&file).args(flags).run().success();
-    program
+fn record(source: &str, flags: &[&str]) -> Report {
+    let place = Place::alone();
+    let program = place.compile("gcc", "program", source, flags);
+    place.record().arg(&program).run().success();
+    Report::of(&place.dataset())
 }
 
 fn first(report: &Report) -> &Object {
@@ -30,9 +19,8 @@ fn first(report: &Report) -> &Object {
 /// programs belonged to nothing.
 #[test]
 fn scalars_of_a_position_independent_program() {
-    let _turn = turns::alone();
     let source = "volatile long counter; int main(void) { for (long i = 0; i < 300000000; i++) counter++; return 0; }";
-    let (report, _place) = record(source, &["-fPIE", "-pie"]);
+    let report = record(source, &["-fPIE", "-pie"]);
     assert_eq!(first(&report).name, "counter");
     assert!(first(&report).cost.share > 0.9, "{:?}", first(&report));
 }
@@ -40,7 +28,6 @@ fn scalars_of_a_position_independent_program() {
 /// A fault that reads maps the page of zeros and places nothing: the page is placed by who writes it first.
 #[test]
 fn a_page_that_is_read_first_is_placed_by_its_writer() {
-    let _turn = turns::alone();
     let source = r"
         #include <pthread.h>
         #include <stdlib.h>
@@ -52,7 +39,7 @@ fn a_page_that_is_read_first_is_placed_by_its_writer() {
             pthread_t t; pthread_create(&t, 0, writer, 0); pthread_join(t, 0);
             return sum != 0;
         }";
-    let (report, _place) = record(source, &[]);
+    let report = record(source, &[]);
     let object = first(&report);
     let by_writer: u64 = object.first_touch.iter().filter(|touch| touch.thread == 1).map(|touch| touch.pages).sum();
     assert!(by_writer as f64 > 0.99 * object.pages as f64, "{:?}", object.first_touch);
@@ -61,10 +48,9 @@ fn a_page_that_is_read_first_is_placed_by_its_writer() {
 /// The kernel reports no unmapping: what came to lie where a closed library had been was charged to its variables.
 #[test]
 fn memory_where_a_closed_library_was() {
-    let _turn = turns::alone();
-    let place = tempfile::tempdir().expect("a folder");
+    let place = Place::alone();
     let library = "char big[64 << 20]; void fill(void) { for (long i = 0; i < sizeof big; i += 4096) big[i] = 1; }";
-    compile(place.path(), "library.so", library, &["-shared", "-fPIC"]);
+    let library = place.compile("gcc", "library.so", library, &["-shared", "-fPIC"]);
     let source = r#"
         #include <dlfcn.h>
         #include <stdio.h>
@@ -82,11 +68,9 @@ fn memory_where_a_closed_library_was() {
             for (int r = 0; r < 400; r++) for (long i = 0; i < 16 << 20; i += 64) p[i]++;
             return 0;
         }"#;
-    let program = compile(place.path(), "program", source, &["-ldl"]);
-    let dataset = place.path().join("run.numamma");
-    let library = place.path().join("library.so");
-    Run::record(&dataset).arg(&program).arg(&library).run().success();
-    let report = Report::of(&dataset);
+    let program = place.compile("gcc", "program", source, &["-ldl"]);
+    place.record().arg(&program).arg(&library).run().success();
+    let report = Report::of(&place.dataset());
     assert_eq!(first(&report).kind, "mmap", "{:?}", first(&report));
     assert!(first(&report).cost.share > 0.9, "{:?}", first(&report));
 }
@@ -94,7 +78,6 @@ fn memory_where_a_closed_library_was() {
 /// An unmapping that fails leaves the object as it was.
 #[test]
 fn an_unmapping_that_fails() {
-    let _turn = turns::alone();
     let source = r"
         #define _GNU_SOURCE
         #include <sys/mman.h>
@@ -105,7 +88,7 @@ fn an_unmapping_that_fails() {
             for (int r = 0; r < 60; r++) for (long i = 0; i < n; i++) p[i]++;
             return 0;
         }";
-    let (report, _place) = record(source, &[]);
+    let report = record(source, &[]);
     assert_eq!((first(&report).kind.as_str(), first(&report).bytes), ("mmap", 8 << 20));
     assert!(first(&report).cost.share > 0.9, "{:?}", first(&report));
 }
@@ -113,7 +96,6 @@ fn an_unmapping_that_fails() {
 /// Instances were counted only of call stacks whose objects had been touched.
 #[test]
 fn all_instances_of_a_call_site_are_counted() {
-    let _turn = turns::alone();
     let source = r"
         #include <stdlib.h>
         static volatile char *p[5000];
@@ -125,17 +107,16 @@ fn all_instances_of_a_call_site_are_counted() {
             for (int r = 0; r < 200000; r++) for (int i = 0; i < 10; i++) for (int k = 0; k < 64; k++) p[i][k]++;
             return 0;
         }";
-    let (report, _place) = record(&source.replace('`', "\""), &[]);
+    let report = record(&source.replace('`', "\""), &[]);
     assert_eq!(first(&report).instances, 5000, "{:?}", first(&report));
 }
 
 /// Processes that outlive the command were left out without a word.
 #[test]
 fn a_process_that_is_left_running_is_named() {
-    let _turn = turns::alone();
     let source = r"
         #include <unistd.h>
         int main(void) { if (fork()) { usleep(100000); return 0; } sleep(3); return 0; }";
-    let (report, _place) = record(source, &[]);
-    assert!(report.losses.iter().any(|loss| loss.kind == "left_running" && loss.count == 1), "{:?}", report.losses);
+    let report = record(source, &[]);
+    assert_eq!(report.lost("left_running"), 1, "{:?}", report.losses);
 }

@@ -2,78 +2,12 @@
 //! tracked is named.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use numamma_tests::report::Report;
-use numamma_tests::run::{Outcome, children, signal, until};
-use numamma_tests::{Run, skip, turns};
-
-/// A folder for one test, while nothing is measured.
-struct Place {
-    dir: tempfile::TempDir,
-    _turn: turns::Turn,
-}
-
-impl Place {
-    fn new() -> Place {
-        let turn = turns::together();
-        Place { dir: tempfile::tempdir().expect("a temporary folder"), _turn: turn }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn dataset(&self) -> PathBuf {
-        self.path("run.numamma")
-    }
-
-    /// Compiles C, or C++ with a compiler whose name ends in `++`.
-    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-        let run = self.try_compile(compiler, name, source, flags);
-        run.success();
-        self.path(name)
-    }
-
-    fn try_compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> Outcome {
-        let file = self.path(&format!("{name}.{}", if compiler.ends_with("++") { "cpp" } else { "c" }));
-        fs::write(&file, source).expect("the source");
-        // Without builtins: a malloc and free that nobody looks at would be removed.
-        let compiler = Run::new(compiler).args(["-O1", "-g", "-fno-builtin", "-pthread", "-o"]).arg(self.path(name));
-        compiler.arg(&file).args(flags).limit(120).run()
-    }
-
-    /// Runs a command natively and recorded: the same status and output. The report of it.
-    #[track_caller]
-    fn same(&self, command: &[&Path]) -> Report {
-        let native = Run::new(command[0]).args(&command[1..]).run();
-        let recorded = Run::record(&self.dataset()).args(command).run();
-        assert_eq!(recorded.shell_status(), native.shell_status(), "native: {native}\nrecorded: {recorded}");
-        assert_eq!(recorded.out(), native.out(), "native: {native}\nrecorded: {recorded}");
-        let own = |line: &&str| line.starts_with("numamma:") || line.starts_with("         ");
-        let err = recorded.err().lines().filter(|line| !own(line)).collect::<Vec<_>>().join("\n");
-        assert_eq!(err, native.err().trim_end(), "native: {native}\nrecorded: {recorded}");
-        Report::of(&self.dataset())
-    }
-
-    /// The same of a C program without arguments.
-    #[track_caller]
-    fn same_of(&self, source: &str, flags: &[&str]) -> Report {
-        self.same(&[&self.compile("gcc", "program", source, flags)])
-    }
-}
-
-/// How often a kind of loss was counted.
-fn lost(report: &Report, kind: &str) -> u64 {
-    report.losses.iter().filter(|loss| loss.kind == kind).map(|loss| loss.count).sum()
-}
-
-/// Allocations and releases of the call site in `function`.
-fn counted(report: &Report, function: &str) -> (u64, u64) {
-    let sites = report.sites.iter().filter(|site| site.site.function == function);
-    sites.fold((0, 0), |(made, freed), site| (made + site.count, freed + site.freed))
-}
+use numamma_tests::run::{Running, alive, children, signal, until};
+use numamma_tests::{Place, Run, skip};
 
 /// 5000 objects at one call site.
 const MAKES: &str = r#"
@@ -94,15 +28,15 @@ int main(void)
 #[test]
 fn shared_allocators_are_tracked() {
     for allocator in ["jemalloc", "tcmalloc", "tcmalloc_minimal", "mimalloc"] {
-        let place = Place::new();
+        let place = Place::together();
         let flags = ["-Wl,--no-as-needed".to_owned(), format!("-l{allocator}")];
         if place.try_compile("gcc", "program", MAKES, &[&flags[0], &flags[1]]).shell_status() != 0 {
             skip::missing("shared_allocators_are_tracked", allocator);
             continue;
         }
         let report = place.same(&[&place.path("program")]);
-        assert_eq!(counted(&report, "make"), (5000, 5000), "{allocator}: {:?}", report.losses);
-        assert_eq!(lost(&report, "own_allocator"), 0, "{allocator}");
+        assert_eq!(report.counted("make"), (5000, 5000), "{allocator}: {:?}", report.losses);
+        assert_eq!(report.lost("own_allocator"), 0, "{allocator}");
         assert!(report.processes.iter().all(|process| process.tracked), "{allocator}: {:?}", report.processes);
     }
 }
@@ -115,37 +49,36 @@ fn allocators_in_the_executable_are_named() {
         ("libtcmalloc_minimal.a", &["-l:libtcmalloc_minimal.a", "-lstdc++", "-lm"]),
     ];
     for (archive, flags) in archives {
-        let place = Place::new();
+        let place = Place::together();
         if place.try_compile("gcc", "program", MAKES, flags).shell_status() != 0 {
             skip::missing("allocators_in_the_executable_are_named", archive);
             continue;
         }
         let report = place.same(&[&place.path("program")]);
-        assert_eq!(lost(&report, "own_allocator"), 1, "{archive}: {:?}", report.losses);
-        assert_eq!(counted(&report, "make"), (0, 0), "{archive}");
+        assert_eq!(report.lost("own_allocator"), 1, "{archive}: {:?}", report.losses);
+        assert_eq!(report.counted("make"), (0, 0), "{archive}");
     }
 }
 
 #[test]
 fn programs_with_a_sanitizer() {
-    let place = Place::new();
+    let place = Place::together();
     let program = place.compile("gcc", "program", MAKES, &["-fsanitize=address"]);
     let report = place.same(&[&program]);
-    assert_eq!(lost(&report, "sanitizer"), 1, "{:?}", report.losses);
+    assert_eq!(report.lost("sanitizer"), 1, "{:?}", report.losses);
 }
 
 #[test]
 fn static_programs() {
     for flags in ["-static", "-static-pie"] {
-        let place = Place::new();
+        let place = Place::together();
         let report = place.same_of(MAKES, &[flags]);
-        assert!(lost(&report, "untracked_process") >= 1, "{flags}: {:?}", report.losses);
+        assert!(report.lost("untracked_process") >= 1, "{flags}: {:?}", report.losses);
     }
     // Started by one that is tracked, too.
-    let place = Place::new();
+    let place = Place::together();
     let program = place.compile("gcc", "program", MAKES, &["-static"]);
-    let script = place.path("script");
-    fs::write(&script, format!("{} ; echo $?\n", program.display())).expect("the script");
+    let script = place.script(&format!("{} ; echo $?\n", program.display()));
     place.same(&[Path::new("sh"), &script]);
 }
 
@@ -155,7 +88,7 @@ fn programs_of_another_libc() {
         return skip::missing("programs_of_another_libc", "musl-gcc");
     }
     for flags in [&["-static"][..], &[]] {
-        let place = Place::new();
+        let place = Place::together();
         let program = place.compile("musl-gcc", "program", MAKES, flags);
         place.same(&[&program]);
     }
@@ -168,19 +101,19 @@ fn setuid_programs() {
         return skip::skipped("setuid_programs", "only root makes them");
     }
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
+    let place = Place::together();
     let source = MAKES
         .replace("puts(\"made\")", "printf(\"made by %d\\n\", geteuid())")
         .replace("<stdlib.h>", "<stdlib.h>\n#include <unistd.h>");
     let program = place.compile("gcc", "program", &source, &[]);
     std::os::unix::fs::chown(&program, Some(65534), None).expect("another owner");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("the bit");
-    fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o755)).expect("a folder for all");
+    fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).expect("a folder for all");
     if Run::new(&program).run().out() != "made by 65534\n" {
         return skip::skipped("setuid_programs", "the file system ignores the bit");
     }
     let report = place.same(&[&program]);
-    assert!(lost(&report, "untracked_process") >= 1, "{:?}", report.losses);
+    assert!(report.lost("untracked_process") >= 1, "{:?}", report.losses);
 }
 
 /// Another user may not open the segment: such a program runs, and is named.
@@ -190,13 +123,13 @@ fn programs_that_become_someone_else() {
         return skip::skipped("programs_that_become_someone_else", "only root does, with setpriv");
     }
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
+    let place = Place::together();
     let program = place.compile("gcc", "program", MAKES, &[]);
-    fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o755)).expect("a folder for all");
+    fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).expect("a folder for all");
     let command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(Path::new);
     let report = place.same(&[&command[..], &[program.as_path()]].concat());
-    let (made, _) = counted(&report, "make");
-    assert!(made == 5000 || lost(&report, "untracked_process") >= 1, "{made}: {:?}", report.losses);
+    let (made, _) = report.counted("make");
+    assert!(made == 5000 || report.lost("untracked_process") >= 1, "{made}: {:?}", report.losses);
 }
 
 /// A handler on a stack of its own, with little more room than the kernel needs.
@@ -229,15 +162,15 @@ int main(void)
     return 6;
 }
 "#;
-    let report = Place::new().same_of(source, &["-Wl,-z,now"]);
-    assert_eq!(counted(&report, "make"), (1000, 1000), "{:?}", report.losses);
+    let report = Place::together().same_of(source, &["-Wl,-z,now"]);
+    assert_eq!(report.counted("make"), (1000, 1000), "{:?}", report.losses);
 }
 
 /// A library that is bound to libc first calls it behind our back: what it releases is not seen, and ends when another object
 /// takes its address, which is counted.
 #[test]
 fn libraries_that_bind_deeply() {
-    let place = Place::new();
+    let place = Place::together();
     let library =
         "#include <stdlib.h>\nvoid *make_deep(void) { return malloc(40); }\nvoid free_deep(void *p) { free(p); }";
     place.compile("gcc", "library.so", library, &["-shared", "-fPIC"]);
@@ -260,27 +193,23 @@ int main(int argc, char **argv)
 "#;
     let program = place.compile("gcc", "program", source, &["-ldl"]);
     let report = place.same(&[&program, &place.path("library.so")]);
-    assert_eq!(counted(&report, "make").0, 2000, "{:?}", report.losses);
-    assert!(lost(&report, "objects_overwritten") >= 999, "{:?}", report.losses);
+    assert_eq!(report.counted("make").0, 2000, "{:?}", report.losses);
+    assert!(report.lost("objects_overwritten") >= 999, "{:?}", report.losses);
 }
 
 #[test]
 fn chains_of_shells() {
-    let place = Place::new();
-    let script = place.path("script");
+    let place = Place::together();
     let text = "exec sh -c 'exec bash -c \"exec sh -c \\\"exec env A=1 bash -c true\\\"\"'\n";
-    fs::write(&script, text.replace("true", "'(echo $A; exec sh -c \\\"exit 5\\\")'")).expect("the script");
+    let script = place.script(&text.replace("true", "'(echo $A; exec sh -c \\\"exit 5\\\")'"));
     place.same(&[Path::new("sh"), &script]);
-    let place = Place::new();
-    let script = place.path("script");
-    fs::write(
-        &script,
+    let place = Place::together();
+    let script = place.script(
         "i=0; while [ $i -lt 150 ]; do i=$((i+1)); v=$(sh -c 'exec echo a'); (:) ; done; echo $i $v | tr a b\n",
-    )
-    .expect("the script");
+    );
     let report = place.same(&[Path::new("sh"), &script]);
-    assert_eq!(lost(&report, "heap_no_ring"), 0);
-    assert_eq!(lost(&report, "objects_overwritten"), 0, "{:?}", report.losses);
+    assert_eq!(report.lost("heap_no_ring"), 0);
+    assert_eq!(report.lost("objects_overwritten"), 0, "{:?}", report.losses);
 }
 
 /// More threads than there are rings over a life, and a thousand at once.
@@ -311,10 +240,10 @@ int main(void)
     return 0;
 }
 "#;
-    let place = Place::new();
+    let place = Place::together();
     let report = place.same_of(source, &[]);
-    assert_eq!(counted(&report, "make"), (12_000, 12_000), "{:?}", report.losses);
-    assert_eq!(lost(&report, "heap_no_ring") + lost(&report, "heap_ring_full"), 0, "{:?}", report.losses);
+    assert_eq!(report.counted("make"), (12_000, 12_000), "{:?}", report.losses);
+    assert_eq!(report.lost("heap_no_ring") + report.lost("heap_ring_full"), 0, "{:?}", report.losses);
 }
 
 /// Everywhere that code runs before and after main.
@@ -353,10 +282,10 @@ int main(void)
     return 0;
 }
 "#;
-    let place = Place::new();
+    let place = Place::together();
     let report = place.same_of(source, &["-Wl,-z,now"]);
     for site in ["constructor", "destructor", "atexit", "key", "tss", "handler", "on_exit"] {
-        assert_eq!(counted(&report, &format!("in_{site}")), (1, 1), "{site}: {:?}", report.sites);
+        assert_eq!(report.counted(&format!("in_{site}")), (1, 1), "{site}: {:?}", report.sites);
     }
 }
 
@@ -379,9 +308,9 @@ int main()
     std::puts("joined");
 }
 "#;
-    let place = Place::new();
+    let place = Place::together();
     let report = place.same(&[&place.compile("g++", "program", source, &[])]);
-    assert_eq!(counted(&report, "make"), (42, 42), "{:?}", report.losses);
+    assert_eq!(report.counted("make"), (42, 42), "{:?}", report.losses);
 }
 
 /// Children made in every way, of a program with threads that allocate meanwhile.
@@ -427,17 +356,17 @@ int main(int argc, char **argv)
     return 0;
 }
 "#;
-    let place = Place::new();
+    let place = Place::together();
     let report = place.same_of(source, &[]);
-    assert_eq!(counted(&report, "child"), (6000, 6000), "{:?}", report.losses);
+    assert_eq!(report.counted("child"), (6000, 6000), "{:?}", report.losses);
     // Children have what their parents had; nothing was released twice or made where something lived.
-    assert_eq!(lost(&report, "objects_overwritten"), 0, "{:?}", report.losses);
+    assert_eq!(report.lost("objects_overwritten"), 0, "{:?}", report.losses);
 }
 
 /// The call stack of an object leads through a library that is closed while the object lives.
 #[test]
 fn a_closed_library_stays_in_call_stacks() {
-    let place = Place::new();
+    let place = Place::together();
     let library = "#include <stdlib.h>\n#include <string.h>\nchar *work(void) { char *p = malloc(8 << 20); memset(p, 1, 8 << 20); return p; }";
     place.compile("gcc", "library.so", library, &["-shared", "-fPIC"]);
     let source = r#"
@@ -459,7 +388,7 @@ int main(int argc, char **argv)
 "#;
     let program = place.compile("gcc", "program", source, &["-ldl"]);
     let report = place.same(&[&program, &place.path("library.so")]);
-    assert_eq!(counted(&report, "work"), (1, 1), "{:?}", report.sites);
+    assert_eq!(report.counted("work"), (1, 1), "{:?}", report.sites);
     let object = report.objects.first().expect("an object");
     assert_eq!(object.site.as_ref().map(|site| site.function.as_str()), Some("work"));
 }
@@ -489,26 +418,32 @@ int main(int argc, char **argv)
 }
 "#;
 
+/// Three seconds of [`PAIRS`] that are being recorded, and the process of the program.
+fn pairs_that_began(place: &Place) -> (Running, i32) {
+    let program = place.compile("gcc", "program", PAIRS, &[]);
+    let running = place.record().arg(&program).arg("3").start();
+    running.wait_for_output("begun");
+    let program = children(running.pid()).first().copied().expect("the program");
+    (running, program)
+}
+
 /// A recorder that is stopped for ten seconds: the program does not wait for it, and each event that found no room is counted.
 #[test]
 fn the_recorder_is_stopped_for_a_while() {
-    let place = Place::new();
-    let program = place.compile("gcc", "program", PAIRS, &[]);
-    let running = Run::record(&place.dataset()).arg(&program).arg("3").start();
-    running.wait_for_output("begun");
+    let place = Place::together();
+    let (running, program) = pairs_that_began(&place);
     let recorder = running.pid();
-    let program = children(recorder).first().copied().expect("the program");
     signal(recorder, libc::SIGSTOP);
     let stopped = std::time::Instant::now();
     // A child that was not waited for stays, as a zombie.
-    until("the program to end", Duration::from_secs(9), || !numamma_tests::run::alive(program));
+    until("the program to end", Duration::from_secs(9), || !alive(program));
     std::thread::sleep(Duration::from_secs(10).saturating_sub(stopped.elapsed()));
     signal(recorder, libc::SIGCONT);
     let outcome = running.wait().exits(4);
     let pairs: u64 = outcome.out().lines().nth(1).and_then(|line| line.parse().ok()).expect("a number");
     let report = Report::of(&place.dataset());
-    let (made, _) = counted(&report, "make");
-    let (dropped, overwritten) = (lost(&report, "heap_ring_full"), lost(&report, "objects_overwritten"));
+    let (made, _) = report.counted("make");
+    let (dropped, overwritten) = (report.lost("heap_ring_full"), report.lost("objects_overwritten"));
     assert!(dropped > 0 && made < pairs, "{made} of {pairs}, {:?}", report.losses);
     assert!(made + dropped >= pairs, "{made} of {pairs}, {dropped} dropped");
     assert!(overwritten <= dropped, "{overwritten} overwritten, {dropped} dropped");
@@ -517,16 +452,13 @@ fn the_recorder_is_stopped_for_a_while() {
 /// A recorder that is killed: the program is held up by no more than its bounded wait.
 #[test]
 fn the_recorder_is_killed_while_the_program_allocates() {
-    let place = Place::new();
-    let program = place.compile("gcc", "program", PAIRS, &[]);
-    let running = Run::record(&place.dataset()).arg(&program).arg("3").start();
-    running.wait_for_output("begun");
+    let place = Place::together();
+    let (running, program) = pairs_that_began(&place);
     let recorder = running.pid();
-    let program = children(recorder).first().copied().expect("the program");
     let output = running.stdout_handle();
     signal(recorder, libc::SIGKILL);
     running.wait().exits(137);
-    until("the program to end", Duration::from_secs(6), || !numamma_tests::run::alive(program));
+    until("the program to end", Duration::from_secs(6), || !alive(program));
     let output = String::from_utf8_lossy(&output.contents()).into_owned();
     let pairs: u64 = output.lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{output:?}"));
     assert!(pairs >= 1000, "{pairs}");

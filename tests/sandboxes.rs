@@ -1,47 +1,10 @@
 //! Programs that forbid themselves system calls, instructions or memory: what the library does for the recorder must not be
 //! what ends them.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use numamma_tests::report::Report;
-use numamma_tests::{Run, skip, turns};
-
-/// Compiles `source`, runs it natively and recorded: the same status and output.
-struct Place {
-    dir: tempfile::TempDir,
-    _turn: turns::Turn,
-}
-
-impl Place {
-    fn new() -> Place {
-        let turn = turns::together();
-        Place { dir: tempfile::tempdir().expect("a temporary folder"), _turn: turn }
-    }
-
-    fn compile(&self, compiler: &str, source: &str, flags: &[&str]) -> PathBuf {
-        let (file, program) = (self.dir.path().join("program.c"), self.dir.path().join("program"));
-        fs::write(&file, source).expect("the source");
-        let compiler = Run::new(compiler).args(["-O1", "-g", "-fno-builtin", "-pthread", "-o"]).arg(&program).arg(file);
-        compiler.args(flags).limit(120).run().success();
-        program
-    }
-
-    #[track_caller]
-    fn same(&self, command: &[&Path]) -> Report {
-        let native = Run::new(command[0]).args(&command[1..]).run();
-        let dataset = self.dir.path().join("run.numamma");
-        let recorded = Run::record(&dataset).args(command).run();
-        assert_eq!(recorded.shell_status(), native.shell_status(), "native: {native}\nrecorded: {recorded}");
-        assert_eq!(recorded.out(), native.out(), "native: {native}\nrecorded: {recorded}");
-        Report::of(&dataset)
-    }
-
-    #[track_caller]
-    fn same_of(&self, source: &str) -> Report {
-        self.same(&[&self.compile("gcc", source, &[])])
-    }
-}
+use numamma_tests::{Place, Run, skip};
 
 /// Enough allocations to fill a ring several times, without a system call of the program's own.
 const SANDBOX: &str = r#"
@@ -75,13 +38,15 @@ static struct sock_filter filter[] = {
 static struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
 "#;
 
-fn sandbox(main: &str) -> String {
-    format!("{SANDBOX}\n{main}")
+/// Runs `main` behind that natively and recorded.
+#[track_caller]
+fn sandbox(main: &str) -> Report {
+    Place::together().same_of(&format!("{SANDBOX}\n{main}"), &[])
 }
 
 #[test]
 fn seccomp_strict() {
-    Place::new().same_of(&sandbox(
+    sandbox(
         r#"
 int main(void)
 {
@@ -91,12 +56,12 @@ int main(void)
     say("worked\n");
     syscall(SYS_exit, 6);
 }"#,
-    ));
+    );
 }
 
 #[test]
 fn seccomp_strict_in_one_thread() {
-    Place::new().same_of(&sandbox(
+    sandbox(
         r#"
 static void *strict(void *arg)
 {
@@ -117,12 +82,12 @@ int main(void)
     say("joined\n");
     return 6;
 }"#,
-    ));
+    );
 }
 
 #[test]
 fn seccomp_strict_in_a_child() {
-    let report = Place::new().same_of(&sandbox(
+    let report = sandbox(
         r#"
 int main(void)
 {
@@ -139,8 +104,8 @@ int main(void)
     printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
     return 6;
 }"#,
-    ));
-    let made: u64 = report.sites.iter().filter(|site| site.site.function == "work").map(|site| site.count).sum();
+    );
+    let (made, _) = report.counted("work");
     assert!(made >= 600_000, "the parent is recorded: {made}, {:?}", report.losses);
 }
 
@@ -160,14 +125,14 @@ int main(void)
     say("worked\n");
     syscall(SYS_exit_group, 6);
 }"#;
-        Place::new().same_of(&sandbox(&main.replace("INSTALL", install)));
+        sandbox(&main.replace("INSTALL", install));
     }
 }
 
 /// A filter for all threads of the process, also those that allocate already.
 #[test]
 fn a_filter_for_all_threads() {
-    Place::new().same_of(&sandbox(
+    sandbox(
         r#"
 static atomic_int stage;
 static void *other(void *arg)
@@ -193,7 +158,7 @@ int main(void)
     say("worked\n");
     syscall(SYS_exit_group, 6);
 }"#,
-    ));
+    );
 }
 
 /// The time stamp counter is forbidden; the C library reads the clock with it.
@@ -202,7 +167,7 @@ fn no_time_stamp_counter() {
     if !cfg!(target_arch = "x86_64") {
         return;
     }
-    Place::new().same_of(&sandbox(
+    sandbox(
         r#"
 int main(void)
 {
@@ -212,7 +177,7 @@ int main(void)
     say("worked\n");
     return 6;
 }"#,
-    ));
+    );
 }
 
 /// An address space that is just large enough for the program: 64 MiB remain for the library.
@@ -234,13 +199,11 @@ int main(void)
     return 6;
 }
 "#;
-    let place = Place::new();
-    let program = place.compile("gcc", source, &[]);
-    let script = place.dir.path().join("script");
-    fs::write(&script, format!("ulimit -v {}\nexec {}\n", (400 + 16 + 64) * 1024, program.display()))
-        .expect("the script");
+    let place = Place::together();
+    let program = place.compile("gcc", "program", source, &[]);
+    let script = place.script(&format!("ulimit -v {}\nexec {}\n", (400 + 16 + 64) * 1024, program.display()));
     let report = place.same(&[Path::new("sh"), &script]);
-    let made: u64 = report.sites.iter().filter(|site| site.site.function == "main").map(|site| site.count).sum();
+    let (made, _) = report.counted("main");
     assert!(made >= 100_400, "there is room for a ring: {made}, {:?}", report.losses);
 }
 
@@ -269,9 +232,9 @@ int main(void)
     return 6;
 }
 "#;
-    let place = Place::new();
+    let place = Place::together();
     // Stacks of 8 MiB each, all resident natively too.
-    let program = place.compile("gcc", source, &[]);
+    let program = place.compile("gcc", "program", source, &[]);
     let native = Run::new(&program).run();
     assert!(["small\n", "refused\n"].contains(&native.out().as_str()), "{native}");
     place.same(&[&program]);
@@ -287,13 +250,12 @@ fn a_sanitizer_below_a_shell() {
             skip::missing("a_sanitizer_below_a_shell", compiler);
             continue;
         }
-        let place = Place::new();
-        let program = place.compile(compiler, source, &["-fsanitize=address"]);
+        let place = Place::together();
+        let program = place.compile(compiler, "program", source, &["-fsanitize=address"]);
         place.same(&[&program]);
-        let place = Place::new();
-        let program = place.compile(compiler, source, &["-fsanitize=address"]);
-        let script = place.dir.path().join("script");
-        fs::write(&script, format!("{}\necho $?\n", program.display())).expect("the script");
+        let place = Place::together();
+        let program = place.compile(compiler, "program", source, &["-fsanitize=address"]);
+        let script = place.script(&format!("{}\necho $?\n", program.display()));
         place.same(&[Path::new("sh"), &script]);
     }
 }
@@ -310,8 +272,6 @@ static void preinit(int argc, char **argv, char **env) { (void)argc, (void)argv,
 __attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **, char **) = preinit;
 int main(void) { free(early); puts("main"); return 6; }
 "#;
-    let report = Place::new().same_of(source);
-    let made: u64 = report.sites.iter().filter(|site| site.site.function == "make").map(|site| site.count).sum();
-    let lost: u64 = report.losses.iter().filter(|loss| loss.kind.starts_with("heap_")).map(|loss| loss.count).sum();
-    assert_eq!((made, lost), (1, 0));
+    let report = Place::together().same_of(source, &[]);
+    assert_eq!((report.counted("make").0, report.lost_of_heap()), (1, 0));
 }

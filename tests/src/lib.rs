@@ -2,6 +2,7 @@
 //!
 //! - [`build`]: where `numamma` and the workloads are, built when they are missing;
 //! - [`run`]: a command with a time limit, its output and its end;
+//! - [`place`]: a folder for one test, and what is compiled, run and recorded in it;
 //! - [`turns`]: one measurement at a time on a machine of two cores;
 //! - [`report`]: the stable core of the JSON report, read without the project's own types, so that a renamed field is seen;
 //! - [`truth`] and [`verdict`]: what a recording of a workload must show, and whether it does;
@@ -12,6 +13,7 @@
 //! `NUMAMMA_TEST_SECONDS` (length of a workload's run, a factor), `NUMAMMA_TEST_SORT_MB` (what `sort` sorts).
 
 pub mod build;
+pub mod place;
 pub mod programs;
 pub mod recording;
 pub mod report;
@@ -21,4 +23,5 @@ pub mod truth;
 pub mod turns;
 pub mod verdict;
 
+pub use place::Place;
 pub use run::{Outcome, Run};

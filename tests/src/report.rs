@@ -194,6 +194,22 @@ impl Report {
         found.unwrap_or_else(|| panic!("no object {name:?} with a page_table: {run}"))
     }
 
+    /// How often a kind of loss was counted.
+    pub fn lost(&self, kind: &str) -> u64 {
+        self.losses.iter().filter(|loss| loss.kind == kind).map(|loss| loss.count).sum()
+    }
+
+    /// How many events about blocks were lost, for whatever reason.
+    pub fn lost_of_heap(&self) -> u64 {
+        self.losses.iter().filter(|loss| loss.kind.starts_with("heap_")).map(|loss| loss.count).sum()
+    }
+
+    /// Allocations and releases of the call site in `function`.
+    pub fn counted(&self, function: &str) -> (u64, u64) {
+        let sites = self.sites.iter().filter(|site| site.site.function == function);
+        sites.fold((0, 0), |(made, freed), site| (made + site.count, freed + site.freed))
+    }
+
     /// Share of the samples at data accesses whose object is known.
     pub fn attributed_share(&self) -> f64 {
         let accesses = self.samples.recorded.saturating_sub(self.samples.without_access);

@@ -270,7 +270,7 @@ impl Verdict {
 
     /// Every allocation is counted, or reported as lost.
     fn sites(&mut self, truth: &Truth, report: &Report) {
-        let lost: u64 = report.losses.iter().filter(|l| l.kind.starts_with("heap_")).map(|l| l.count).sum();
+        let lost = report.lost_of_heap();
         for wanted in &truth.site {
             let place = place_of(&wanted.at);
             let here = report.sites.iter().filter(|s| is_at(&s.site, &place));
