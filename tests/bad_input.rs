@@ -7,29 +7,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use numamma_tests::report::Report;
-use numamma_tests::run::{Outcome, alive, children, signal, until};
-use numamma_tests::{Run, build, recording, skip, turns};
-
-/// Status of the recorder's own failures.
-const OWN_FAILURE: i32 = 125;
-
-fn place() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary folder")
-}
-
-/// It failed by itself and said why in one line, which names all of `words`.
-#[track_caller]
-fn fails_clearly(outcome: &Outcome, words: &[&str]) {
-    let (status, err) = (outcome.shell_status(), outcome.err());
-    assert!(status != 0 && status < 128, "expected a failure of its own: {outcome}");
-    assert!(!err.contains("panicked") && !err.contains("RUST_BACKTRACE"), "it panicked: {outcome}");
-    // The triad says there how much time its threads had.
-    let lines: Vec<&str> = err.lines().filter(|l| !l.trim().is_empty() && !l.starts_with("cpu ")).collect();
-    assert!(lines.len() == 1, "expected one line on standard error: {outcome}");
-    for word in words {
-        assert!(lines[0].contains(word), "the line does not name {word:?}: {outcome}");
-    }
-}
+use numamma_tests::run::{OWN_FAILURE, Running, alive, children, signal, until};
+use numamma_tests::{Place, Run, build, recording, skip, turns};
 
 /// A recording that all tests may copy.
 fn recording() -> &'static Path {
@@ -37,9 +16,10 @@ fn recording() -> &'static Path {
     RECORDING.get_or_init(|| recording::of_triad("bad_input", "0.5"))
 }
 
-/// A copy of the recording to spoil.
-fn copy(to: &Path) -> PathBuf {
-    let dataset = to.join("spoilt.numamma");
+/// A copy of the recording to spoil, instead of the one before.
+fn copy(place: &Place) -> PathBuf {
+    let dataset = place.path("spoilt.numamma");
+    let _ = fs::remove_dir_all(&dataset);
     fs::create_dir(&dataset).unwrap();
     for entry in fs::read_dir(recording()).unwrap().flatten() {
         fs::copy(entry.path(), dataset.join(entry.file_name())).unwrap();
@@ -53,7 +33,7 @@ fn no_command() {
     let outcome = Run::numamma().arg("record").run().exits(OWN_FAILURE);
     assert!(outcome.err().contains("record") && outcome.stdout.is_empty(), "{outcome}");
     let outcome = Run::numamma().run().exits(OWN_FAILURE);
-    fails_clearly(&outcome, &["--help"]);
+    outcome.fails_clearly(&["--help"]);
 }
 
 #[test]
@@ -67,9 +47,8 @@ fn unknown_command() {
 
 #[test]
 fn bad_values_of_options() {
-    let _turn = turns::together();
-    let place = place();
-    let dataset = place.path().join("x.numamma");
+    let place = Place::together();
+    let dataset = place.path("x.numamma");
     for bad in [
         ["--rate", "0"],
         ["--rate", "fast"],
@@ -88,15 +67,14 @@ fn bad_values_of_options() {
         assert!(outcome.err().contains(bad[0]) && outcome.stdout.is_empty(), "{bad:?}: {outcome}");
     }
     let outcome = Run::report(recording()).args(["--object", "no-such-object"]).run().exits(OWN_FAILURE);
-    fails_clearly(&outcome, &["no-such-object"]);
+    outcome.fails_clearly(&["no-such-object"]);
 }
 
 /// A wrapper that no allocation came from is most likely a mistyped one; the recording is good all the same.
 #[test]
 fn a_wrapper_that_is_not_there() {
-    let _turn = turns::together();
-    let place = place();
-    let dataset = place.path().join("x.numamma");
+    let place = Place::together();
+    let dataset = place.path("x.numamma");
     let record = Run::numamma().args(["record", "--wrapper", "no_such_function", "-o"]).arg(&dataset);
     let outcome = record.args(["--", "true"]).run().success();
     assert!(outcome.err().contains("--wrapper no_such_function"), "{outcome}");
@@ -105,40 +83,38 @@ fn a_wrapper_that_is_not_there() {
 /// A sampler that this machine does not have.
 #[test]
 fn a_sampler_that_is_not_there() {
-    let _turn = turns::together();
     if Path::new("/sys/bus/event_source/devices/arm_spe_0").exists() {
         return skip::skipped("a_sampler_that_is_not_there", "this machine has Arm SPE");
     }
-    let place = place();
-    let dataset = place.path().join("x.numamma");
+    let place = Place::together();
+    let dataset = place.path("x.numamma");
     let outcome =
         Run::numamma().args(["record", "--sampler", "spe", "-o"]).arg(dataset).args(["--", "echo", "ran"]).run();
     assert!(outcome.shell_status() == OWN_FAILURE && outcome.stdout.is_empty(), "{outcome}");
-    fails_clearly(&outcome, &["spe"]);
+    outcome.fails_clearly(&["spe"]);
 }
 
 #[test]
 fn unreadable_folders() {
-    let _turn = turns::together();
-    let place = place();
+    let place = Place::together();
     let report = |path: &Path| Run::report(path).run().exits(OWN_FAILURE);
-    let nowhere = place.path().join("nowhere.numamma");
-    fails_clearly(&report(&nowhere), &["nowhere.numamma"]);
-    let empty = place.path().join("empty.numamma");
+    let nowhere = place.path("nowhere.numamma");
+    report(&nowhere).fails_clearly(&["nowhere.numamma"]);
+    let empty = place.path("empty.numamma");
     fs::create_dir(&empty).unwrap();
-    fails_clearly(&report(&empty), &["empty.numamma"]);
-    let file = place.path().join("file.numamma");
+    report(&empty).fails_clearly(&["empty.numamma"]);
+    let file = place.path("file.numamma");
     fs::write(&file, "text").unwrap();
-    fails_clearly(&report(&file), &["file.numamma"]);
-    fails_clearly(&report(Path::new("/proc/self")), &["/proc/self"]);
+    report(&file).fails_clearly(&["file.numamma"]);
+    report(Path::new("/proc/self")).fails_clearly(&["/proc/self"]);
 
     if skip::is_root() {
         return; // no folder is unreadable to root; `unprivileged` has the rest
     }
-    let closed = place.path().join("closed.numamma");
+    let closed = place.path("closed.numamma");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    fails_clearly(&report(&closed), &["closed.numamma"]);
+    report(&closed).fails_clearly(&["closed.numamma"]);
 }
 
 #[test]
@@ -146,7 +122,7 @@ fn an_output_folder_that_cannot_be_made() {
     let _turn = turns::together();
     for path in ["/proc/self/x.numamma", "/etc/passwd/x.numamma"] {
         let outcome = Run::record(Path::new(path)).args(["echo", "ran"]).run().exits(OWN_FAILURE);
-        fails_clearly(&outcome, &[path]);
+        outcome.fails_clearly(&[path]);
         assert!(outcome.stdout.is_empty(), "the program must not run for nothing: {outcome}");
     }
 }
@@ -154,9 +130,8 @@ fn an_output_folder_that_cannot_be_made() {
 /// The disk fills up while recording: the program goes on, and the recorder says so at the end.
 #[test]
 fn a_full_disk() {
-    let _turn = turns::alone();
-    let place = place();
-    let disk = place.path().join("disk");
+    let place = Place::alone();
+    let disk = place.path("disk");
     fs::create_dir(&disk).unwrap();
     // A file system of 64 KiB in a mount namespace of its own, which vanishes with its last process.
     let script = "mount -t tmpfs -o size=64k none \"$1\" && shift && exec \"$@\"";
@@ -175,24 +150,22 @@ fn a_full_disk() {
     let outcome = unshare(&command).arg(triad).arg("1").env("OMP_NUM_THREADS", "2").run();
     assert_eq!(outcome.out(), "triad ok\n", "the program goes on: {outcome}");
     assert!(outcome.shell_status() == OWN_FAILURE, "{outcome}");
-    fails_clearly(&outcome, &["run.numamma", "No space left"]);
+    outcome.fails_clearly(&["run.numamma", "No space left"]);
 }
 
 /// Every file of a dataset, cut at several places: a report of the rest or a clear line, never a panic, never a hang.
 #[test]
 fn a_dataset_cut_short() {
-    let _turn = turns::together();
+    let place = Place::together();
     for entry in fs::read_dir(recording()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let length = entry.metadata().unwrap().len();
         for keep in [0, 1, length / 2, length.saturating_sub(9), length.saturating_sub(1)] {
-            let place = place();
-            let dataset = copy(place.path());
+            let dataset = copy(&place);
             fs::File::options().write(true).open(dataset.join(&name)).unwrap().set_len(keep).unwrap();
             check_spoilt(&dataset, &format!("{name} cut to {keep} of {length} bytes"));
         }
-        let place = place();
-        let dataset = copy(place.path());
+        let dataset = copy(&place);
         fs::remove_file(dataset.join(&name)).unwrap();
         check_spoilt(&dataset, &format!("{name} removed"));
     }
@@ -201,12 +174,11 @@ fn a_dataset_cut_short() {
 /// The same with bytes overwritten in the middle: what a bad disk or a careless copy does.
 #[test]
 fn a_dataset_with_garbage_in_it() {
-    let _turn = turns::together();
+    let place = Place::together();
     for entry in fs::read_dir(recording()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         for at in [1, 2, 3] {
-            let place = place();
-            let dataset = copy(place.path());
+            let dataset = copy(&place);
             let mut bytes = fs::read(dataset.join(&name)).unwrap();
             let middle = bytes.len() * at / 4;
             let end = (middle + 64).min(bytes.len());
@@ -225,21 +197,20 @@ fn check_spoilt(dataset: &Path, what: &str) {
         assert!(parsed.is_ok(), "{what}: a report that is none: {outcome}");
     } else {
         assert!(outcome.shell_status() == OWN_FAILURE, "{what}: {outcome}");
-        fails_clearly(&outcome, &["spoilt.numamma"]);
+        outcome.fails_clearly(&["spoilt.numamma"]);
     }
 }
 
 #[test]
 fn a_page_replaces_nothing_but_a_page() {
-    let _turn = turns::together();
-    let place = place();
-    let (page, notes) = (place.path().join("page.html"), place.path().join("notes.html"));
+    let place = Place::together();
+    let (page, notes) = (place.path("page.html"), place.path("notes.html"));
     fs::write(&notes, "<!doctype html>\n<title>my notes</title>\n").unwrap();
     let html = |output: &Path, more: &[&str]| {
         Run::numamma().arg("html").arg(recording()).arg("-o").arg(output).args(more).run()
     };
     let refused = html(&notes, &[]);
-    fails_clearly(&refused, &["notes.html", "--force"]);
+    refused.fails_clearly(&["notes.html", "--force"]);
     assert!(fs::read_to_string(&notes).unwrap().contains("my notes"), "it was replaced");
     let first = html(&page, &[]);
     if first.err().contains("without the web view") {
@@ -253,24 +224,22 @@ fn a_page_replaces_nothing_but_a_page() {
 
 #[test]
 fn a_dataset_of_a_newer_version() {
-    let _turn = turns::together();
-    let place = place();
-    let dataset = copy(place.path());
+    let place = Place::together();
+    let dataset = copy(&place);
     let meta = dataset.join("meta.json");
     let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&meta).unwrap()).unwrap();
     let format = json["format"].as_u64().expect("meta.json has a number `format`");
     json["format"] = (format + 1).into();
     fs::write(&meta, json.to_string()).unwrap();
     let outcome = Run::report(&dataset).run().exits(OWN_FAILURE);
-    fails_clearly(&outcome, &["spoilt.numamma", &format!("format {}", format + 1), "update"]);
+    outcome.fails_clearly(&["spoilt.numamma", &format!("format {}", format + 1), "update"]);
 }
 
 /// As on a machine with kernel.perf_event_paranoid = 3, or in a container that forbids the call.
 #[test]
 fn performance_events_are_refused() {
-    let _turn = turns::together();
-    let place = place();
-    let dataset = place.path().join("x.numamma");
+    let place = Place::together();
+    let dataset = place.path("x.numamma");
     let outcome = Run::new(build::helper("deny_perf"))
         .arg(build::numamma())
         .args(["record", "-o"])
@@ -289,81 +258,64 @@ fn performance_events_are_refused() {
 /// `kill -9` of the recorder: the program goes on, and what was recorded until then can be read.
 #[test]
 fn the_recorder_is_killed() {
-    let _turn = turns::alone();
-    let place = place();
-    let dataset = place.path().join("run.numamma");
-    let triad = build::workload("triad").expect("the triad");
-    let running = Run::record(&dataset).arg(triad).arg("4").env("OMP_NUM_THREADS", "2").start();
-    let recorder = running.pid();
-    let program = program_of(recorder, "triad");
+    let place = Place::alone();
+    let (running, program) = triad_that_runs(&place, "4");
     // What was collected is written every two seconds.
     std::thread::sleep(Duration::from_millis(3000));
     let output = running.stdout_handle();
-    signal(recorder, libc::SIGKILL);
+    signal(running.pid(), libc::SIGKILL);
     running.wait().exits(137);
     assert!(alive(program), "the program died with the recorder");
     until("the program to finish", Duration::from_secs(30), || !alive(program));
     assert_eq!(String::from_utf8_lossy(&output.contents()), "triad ok\n");
 
-    let report = Report::of(&dataset);
+    let report = Report::of(&place.dataset());
     assert!(report.samples.recorded >= 100, "{} samples before the end", report.samples.recorded);
     assert!(report.run.exit.is_none(), "the end of the program was not seen: {:?}", report.run.exit);
     assert!(report.objects.iter().any(|o| o.kind == "heap" && o.samples > 0), "{:?}", report.objects);
 }
 
-/// `kill -9` of the program: the recording is complete until then.
+/// `kill -9` of the program.
 #[test]
 fn the_program_is_killed() {
-    let _turn = turns::alone();
-    let place = place();
-    let dataset = place.path().join("run.numamma");
-    let triad = build::workload("triad").expect("the triad");
-    let running = Run::record(&dataset).arg(triad).arg("20").env("OMP_NUM_THREADS", "2").start();
-    let program = program_of(running.pid(), "triad");
-    std::thread::sleep(Duration::from_millis(700));
-    signal(program, libc::SIGKILL);
-    running.wait().exits(137);
-    complete_until_the_end(&dataset, 137);
+    is_complete_until(libc::SIGKILL, |_, program| program);
 }
 
 /// Ctrl-C: the terminal sends SIGINT to the recorder and the program alike.
 #[test]
 fn control_c() {
-    let _turn = turns::alone();
-    let place = place();
-    let dataset = place.path().join("run.numamma");
-    let triad = build::workload("triad").expect("the triad");
-    let running = Run::record(&dataset).arg(triad).arg("20").env("OMP_NUM_THREADS", "2").start();
-    let program = program_of(running.pid(), "triad");
-    std::thread::sleep(Duration::from_millis(700));
-    signal(-running.pid(), libc::SIGINT);
-    running.wait().exits(130);
-    assert!(!alive(program), "the program goes on");
-    complete_until_the_end(&dataset, 130);
+    is_complete_until(libc::SIGINT, |recorder, _| -recorder);
 }
 
 /// SIGTERM to the recorder alone, as a batch system sends it.
 #[test]
 fn the_recorder_is_told_to_end() {
-    let _turn = turns::alone();
-    let place = place();
-    let dataset = place.path().join("run.numamma");
-    let triad = build::workload("triad").expect("the triad");
-    let running = Run::record(&dataset).arg(triad).arg("20").env("OMP_NUM_THREADS", "2").start();
-    let program = program_of(running.pid(), "triad");
-    std::thread::sleep(Duration::from_millis(700));
-    signal(running.pid(), libc::SIGTERM);
-    running.wait().exits(143);
-    assert!(!alive(program), "the program goes on");
-    complete_until_the_end(&dataset, 143);
+    is_complete_until(libc::SIGTERM, |recorder, _| recorder);
 }
 
-fn complete_until_the_end(dataset: &Path, exit: i32) {
-    let report = Report::of(dataset);
+/// Sends a signal to whom `target` chooses of the recorder and its program: both end, and the recording is complete until then.
+#[track_caller]
+fn is_complete_until(number: i32, target: fn(recorder: i32, program: i32) -> i32) {
+    let place = Place::alone();
+    let (running, program) = triad_that_runs(&place, "20");
+    std::thread::sleep(Duration::from_millis(700));
+    signal(target(running.pid(), program), number);
+    running.wait().exits(128 + number);
+    assert!(!alive(program), "the program goes on");
+
+    let report = Report::of(&place.dataset());
     assert!(report.samples.recorded >= 100, "{} samples", report.samples.recorded);
-    assert_eq!(report.run.exit, Some(exit));
+    assert_eq!(report.run.exit, Some(128 + number));
     assert!(report.run.wall_s > 0.4 && report.run.wall_s < 10.0, "run.wall_s is {}", report.run.wall_s);
     assert!(report.attributed_share() > 0.9, "attributed share {}", report.attributed_share());
+}
+
+/// The triad while it is recorded, and its process.
+fn triad_that_runs(place: &Place, seconds: &str) -> (Running, i32) {
+    let triad = build::workload("triad").expect("the triad");
+    let running = place.record().arg(triad).arg(seconds).env("OMP_NUM_THREADS", "2").start();
+    let program = program_of(running.pid(), "triad");
+    (running, program)
 }
 
 /// The process that runs `name` below the recorder.

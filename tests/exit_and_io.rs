@@ -3,42 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use numamma_tests::run::{Outcome, signal};
-use numamma_tests::{Run, build, turns};
-
-/// Status of the recorder's own failures.
-const OWN_FAILURE: i32 = 125;
-
-/// A folder for a test, where nothing is measured meanwhile.
-struct Place {
-    dir: tempfile::TempDir,
-    _turn: turns::Turn,
-}
-
-impl Place {
-    fn new() -> Place {
-        let turn = turns::together();
-        Place { dir: tempfile::tempdir().expect("a temporary folder"), _turn: turn }
-    }
-
-    fn dataset(&self) -> PathBuf {
-        self.dir.path().join("run.numamma")
-    }
-
-    fn record(&self) -> Run {
-        Run::record(&self.dataset())
-    }
-}
-
-/// The one line that says why, on standard error.
-fn one_line(outcome: &Outcome) -> String {
-    let err = outcome.err();
-    let lines: Vec<&str> = err.lines().filter(|l| !l.trim().is_empty()).collect();
-    assert!(lines.len() == 1, "expected one line on standard error: {outcome}");
-    lines[0].to_owned()
-}
+use numamma_tests::run::{OWN_FAILURE, signal};
+use numamma_tests::{Place, Run, build};
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|w| w == needle)
@@ -46,7 +14,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 
 #[test]
 fn bytes_pass_through() {
-    let place = Place::new();
+    let place = Place::together();
     // All byte values, newlines or none at the end: nothing may be translated or buffered away.
     let input: Vec<u8> = (0..1_000_003u32).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8).collect();
     let script = "cat; printf 'to stderr \\001\\377 without newline' >&2; exit 5";
@@ -58,7 +26,7 @@ fn bytes_pass_through() {
 
 #[test]
 fn nothing_but_the_programs_own_goes_to_standard_output() {
-    let place = Place::new();
+    let place = Place::together();
     let recorded = place.record().arg("true").run().success();
     assert!(recorded.stdout.is_empty(), "{recorded}");
 }
@@ -66,12 +34,12 @@ fn nothing_but_the_programs_own_goes_to_standard_output() {
 /// Arguments are passed as they are, also those that look like the recorder's own.
 #[test]
 fn arguments_pass_through() {
-    let place = Place::new();
+    let place = Place::together();
     let args = ["--rate", "", "a b", "*", "--", "-o", "ü\u{1f600}"];
     let recorded = place.record().args(["printf", "<%s>"]).args(args).run().success();
     assert_eq!(recorded.out(), "<--rate><><a b><*><--><-o><ü\u{1f600}>");
     // Without `--`: the first word that is no option begins the command.
-    let dataset = place.dir.path().join("other.numamma");
+    let dataset = place.path("other.numamma");
     let recorded = Run::numamma().args(["record", "-o"]).arg(dataset).args(["printf", "%s", "-n"]).run().success();
     assert_eq!(recorded.out(), "-n");
 }
@@ -79,18 +47,18 @@ fn arguments_pass_through() {
 /// Exit statuses, among them those that the recorder uses itself.
 #[test]
 fn exit_statuses_are_passed_on() {
-    let place = Place::new();
+    let place = Place::together();
     for status in [0, 1, 2, 3, 42, 77, 99, 124, 125, 126, 127, 128, 129, 137, 200, 254, 255] {
-        let dataset = place.dir.path().join(format!("{status}.numamma"));
+        let dataset = place.path(&format!("{status}.numamma"));
         Run::record(&dataset).args(["sh", "-c", &format!("exit {status}")]).run().exits(status);
     }
 }
 
 #[test]
 fn deaths_by_signal_are_passed_on() {
-    let place = Place::new();
+    let place = Place::together();
     for number in [1, 2, 3, 6, 9, 10, 11, 13, 15] {
-        let dataset = place.dir.path().join(format!("{number}.numamma"));
+        let dataset = place.path(&format!("{number}.numamma"));
         Run::record(&dataset).args(["sh", "-c", &format!("kill -{number} $$")]).run().exits(128 + number);
     }
 }
@@ -98,7 +66,7 @@ fn deaths_by_signal_are_passed_on() {
 /// A reader that goes away ends a program; the recorder must not have told it to ignore that.
 #[test]
 fn a_closed_pipe_ends_the_program() {
-    let place = Place::new();
+    let place = Place::together();
     let line = format!(
         "'{}' record -o '{}' -- yes | head -n 1; echo ${{PIPESTATUS[0]}}",
         build::numamma().display(),
@@ -111,18 +79,18 @@ fn a_closed_pipe_ends_the_program() {
 /// Signal mask, ignored signals, open files, working folder, umask, limits: the program's surroundings.
 #[test]
 fn surroundings_are_the_same() {
-    let place = Place::new();
+    let place = Place::together();
     let script = "grep -E '^(Sig(Blk|Ign|Cgt)|Umask|NoNewPrivs|Seccomp|Cpus_allowed_list)' /proc/self/status; pwd; umask; ulimit -a; \
                   for fd in /proc/self/fd/*; do echo ${fd##*/}; done; nice; ps -o stat= -p $$ | cut -c1";
-    let native = Run::new("bash").args(["-c", script]).dir(place.dir.path()).run().success();
-    let recorded = place.record().args(["bash", "-c", script]).dir(place.dir.path()).run().success();
+    let native = Run::new("bash").args(["-c", script]).dir(place.dir()).run().success();
+    let recorded = place.record().args(["bash", "-c", script]).dir(place.dir()).run().success();
     assert_eq!(recorded.out(), native.out());
 }
 
 /// The environment differs only in what loads the library, and what lets a sanitizer put up with it.
 #[test]
 fn environment_is_the_same_but_for_the_library() {
-    let place = Place::new();
+    let place = Place::together();
     let environment = |run: Run| run.arg("-0").env("SOME", "thing").run().success().stdout;
     let split = |bytes: Vec<u8>| bytes.split(|b| *b == 0).map(<[u8]>::to_vec).collect::<BTreeSet<_>>();
     let native = split(environment(Run::new("env")));
@@ -145,7 +113,7 @@ fn environment_is_the_same_but_for_the_library() {
 /// A preload of the user's own stays in force.
 #[test]
 fn the_users_own_preload_stays() {
-    let place = Place::new();
+    let place = Place::together();
     let libc = fs::read_to_string("/proc/self/maps").unwrap();
     let libc = libc.lines().filter_map(|l| l.split_whitespace().nth(5)).find(|p| p.contains("libm.so"));
     let Some(library) = libc else { return };
@@ -155,7 +123,7 @@ fn the_users_own_preload_stays() {
 
 #[test]
 fn a_program_that_handles_sigint_goes_on() {
-    let place = Place::new();
+    let place = Place::together();
     let script =
         "trap 'echo caught; exit 3' INT; echo ready; i=0; while [ $i -lt 400 ]; do sleep 0.05; i=$((i+1)); done";
     let running = place.record().args(["sh", "-c", script]).limit(30).start();
@@ -168,31 +136,31 @@ fn a_program_that_handles_sigint_goes_on() {
 
 #[test]
 fn a_command_that_is_not_found() {
-    let place = Place::new();
+    let place = Place::together();
     for command in ["no-such-command-here", "./no-such-command-here", "/no/such/folder/command"] {
         let outcome = place.record().arg(command).run().exits(127);
-        assert!(one_line(&outcome).contains(command), "{outcome}");
+        outcome.fails_clearly(&[command]);
     }
     assert!(!place.dataset().exists(), "a dataset of a program that never ran");
 }
 
 #[test]
 fn a_command_that_cannot_be_run() {
-    let place = Place::new();
-    let file = place.dir.path().join("data");
+    let place = Place::together();
+    let file = place.path("data");
     fs::write(&file, "no program\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    for command in [file.as_path(), place.dir.path()] {
+    for command in [file.as_path(), place.dir()] {
         let outcome = place.record().arg(command).run().exits(126);
-        assert!(one_line(&outcome).contains(command.to_str().unwrap()), "{outcome}");
+        outcome.fails_clearly(&[command.to_str().unwrap()]);
     }
 }
 
 /// Without `-o`: `./NAME.numamma`, numbered when taken.
 #[test]
 fn a_dataset_is_named_after_the_program() {
-    let place = Place::new();
-    let dir = place.dir.path();
+    let place = Place::together();
+    let dir = place.dir();
     let datasets = || {
         let mut names: Vec<_> =
             fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -212,11 +180,11 @@ fn a_dataset_is_named_after_the_program() {
 
 #[test]
 fn a_dataset_is_never_overwritten_without_force() {
-    let place = Place::new();
+    let place = Place::together();
     place.record().args(["sh", "-c", "exit 3"]).run().exits(3);
     let before = fs::read(place.dataset().join("meta.json")).unwrap();
     let outcome = place.record().args(["echo", "ran"]).run().exits(OWN_FAILURE);
-    assert!(one_line(&outcome).contains("--force"), "{outcome}");
+    outcome.fails_clearly(&["--force"]);
     assert!(outcome.stdout.is_empty(), "the program must not run for nothing: {outcome}");
     assert_eq!(fs::read(place.dataset().join("meta.json")).unwrap(), before);
 
@@ -230,8 +198,8 @@ fn a_dataset_is_never_overwritten_without_force() {
 /// `--force` replaces a dataset, not whatever else a mistyped path names.
 #[test]
 fn force_does_not_remove_what_is_no_dataset() {
-    let place = Place::new();
-    let precious = place.dir.path().join("precious");
+    let place = Place::together();
+    let precious = place.path("precious");
     fs::create_dir(&precious).unwrap();
     fs::write(precious.join("thesis.tex"), "years of work").unwrap();
     let record =

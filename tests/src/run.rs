@@ -9,6 +9,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+/// Status of the recorder's own failures.
+pub const OWN_FAILURE: i32 = 125;
+
 /// A command to run.
 #[derive(Debug)]
 pub struct Run {
@@ -219,6 +222,20 @@ impl Outcome {
     pub fn exits(self, code: i32) -> Outcome {
         assert!(self.shell_status() == code, "expected exit status {code}: {self}");
         self
+    }
+
+    /// It failed by itself and said why in one line, which names all of `words`.
+    #[track_caller]
+    pub fn fails_clearly(&self, words: &[&str]) {
+        let (status, err) = (self.shell_status(), self.err());
+        assert!(status != 0 && status < 128, "expected a failure of its own: {self}");
+        assert!(!err.contains("panicked") && !err.contains("RUST_BACKTRACE"), "it panicked: {self}");
+        // The triad says there how much time its threads had.
+        let lines: Vec<&str> = err.lines().filter(|l| !l.trim().is_empty() && !l.starts_with("cpu ")).collect();
+        assert!(lines.len() == 1, "expected one line on standard error: {self}");
+        for word in words {
+            assert!(lines[0].contains(word), "the line does not name {word:?}: {self}");
+        }
     }
 }
 
