@@ -4,14 +4,8 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Bench, Recording, replay};
-use numamma_wire::{Clock, Event, Options};
-
-fn collapsing() -> Bench {
-    let mut bench = Bench::new();
-    bench.options = Options { collapse: true, clock: Clock::best(), ..bench.options };
-    bench
-}
+use common::{Bench, Recording, STORM, replay};
+use numamma_wire::Event;
 
 /// How often blocks were allocated and released, and how many events said so.
 #[derive(Debug, Default, PartialEq)]
@@ -52,7 +46,7 @@ int main(void)
 }
 "#;
     for flags in [["-O0"], ["-O2"]] {
-        let recording = collapsing().run(source, &flags).check();
+        let recording = Bench::collapsing().run(source, &flags).check();
         let account = account(&recording);
         // The loader and libc may allocate, too; realloc is both.
         assert!((account.allocated - account.released) < 10, "{account:?}");
@@ -75,7 +69,7 @@ int main(void)
     return 0;
 }
 "#;
-    let recording = collapsing().run(source, &["-O1", "-fno-ipa-icf"]).check();
+    let recording = Bench::collapsing().run(source, &["-O1", "-fno-ipa-icf"]).check();
     let mut of_site: HashMap<(u64, u64), u64> = HashMap::new();
     for event in recording.events() {
         match event {
@@ -123,7 +117,7 @@ int main(void)
     return 0;
 }
 "#;
-    let recording = collapsing().run(source, &["-O1"]).check();
+    let recording = Bench::collapsing().run(source, &["-O1"]).check();
     let account = account(&recording);
     assert!(account.allocated >= 4 * 60_000 && account.events < 2 * account.allocated, "{account:?}");
     let left = replay(&recording);
@@ -156,7 +150,7 @@ int main(void)
     return WEXITSTATUS(status) == 7 ? 0 : 1;
 }
 "#;
-    let recording = collapsing().run(source, &["-O1"]).check();
+    let recording = Bench::collapsing().run(source, &["-O1"]).check();
     let (mut of_48, mut of_49) = (HashMap::new(), 0);
     for thread in &recording.threads {
         for event in &thread.events {
@@ -176,7 +170,7 @@ int main(void)
 
 /// An allocator that a signal handler may interrupt and call. It gives out again what was freed last, so that the loop and the
 /// handlers take each other's addresses.
-const ALLOCATOR: &str = r#"
+const REUSING: &str = r#"
 #include <stddef.h>
 #include <string.h>
 static char pool[64 << 20];
@@ -201,41 +195,13 @@ void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) memcpy(q, p, n); 
 /// A handler that allocates may come at any instruction of the hooks, also while they look at the table.
 #[test]
 fn signal_handlers_do_not_confuse_it() {
-    let source = r#"
-#define _GNU_SOURCE
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-static volatile long handled, looped; /* a handler may interrupt another */
+    let functions = r#"
 static void use(size_t n) { size_t *volatile p = malloc(n); *p = 42; free(p); }
-static void handler(int n) { (void)n; for (int i = 0; i < 3; i++) { use(33); use(34); } __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED); }
-int main(void)
-{
-    struct sigaction act = {.sa_handler = handler};
-    for (int i = 0; i < 3; i++) {
-        timer_t timer;
-        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + i};
-        struct itimerspec period = {{0, 150000 + 1777 * i}, {0, 50000}};
-        sigaction(SIGRTMIN + i, &act, 0);
-        if (timer_create(CLOCK_MONOTONIC, &event, &timer)) return 1;
-        timer_settime(timer, 0, &period, 0);
-    }
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    do {
-        for (int i = 0; i < 100; i++) { use(i % 7 ? 35 : 36); looped++; }
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (handled < 5000 && now.tv_sec - begin.tv_sec < 20);
-    for (int i = 0; i < 3; i++) signal(SIGRTMIN + i, SIG_IGN);
-    printf("handled %ld\nlooped %ld\n", handled, looped);
-    return 0;
-}
+static void in_handler(void) { for (int i = 0; i < 3; i++) { use(33); use(34); } }
+static void in_loop(int i) { use(i % 7 ? 35 : 36); }
 "#;
-    let bench = collapsing();
-    let allocator = bench.compile("liballocator.so", ALLOCATOR, &["-O1", "-shared", "-fPIC"]);
-    let path = allocator.display().to_string();
-    let recording = bench.run(source, &["-O1", "-Wl,--no-as-needed", &path, "-lrt"]).check();
+    let source = format!("{STORM}{functions}");
+    let recording = Bench::collapsing().run_with_allocator(REUSING, &source, &["-lrt"]).check();
     let (handled, looped) = (recording.printed("handled"), recording.printed("looped"));
     assert!(handled > 100, "{handled}");
     let of_sizes = |sizes: [u64; 2]| -> u64 {

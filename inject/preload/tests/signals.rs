@@ -2,48 +2,18 @@
 
 mod common;
 
-use common::{ALLOCATOR, Bench};
+use common::{ALLOCATOR, Bench, STORM};
 use numamma_wire::Event;
 
 #[test]
 fn a_storm_of_handlers_that_allocate() {
-    let source = r#"
-#define _GNU_SOURCE
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/time.h>
-#include <time.h>
-static volatile long handled, looped; /* a handler may interrupt another */
-static void handler(int n) { (void)n; for (int i = 0; i < 3; i++) free(malloc(13001)); __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED); }
-int main(void)
-{
-    /* Several timers with periods that drift against each other and against the loop. */
-    struct sigaction act = {.sa_handler = handler};
-    for (int i = 0; i < 3; i++) {
-        timer_t timer;
-        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + i};
-        struct itimerspec period = {{0, 150000 + 1777 * i}, {0, 50000}};
-        sigaction(SIGRTMIN + i, &act, 0);
-        if (timer_create(CLOCK_MONOTONIC, &event, &timer)) return 1;
-        timer_settime(timer, 0, &period, 0);
-    }
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    do {
-        /* The pause keeps a recorder that shares the CPUs with other tests from falling behind. */
-        for (int i = 0; i < 100; i++) { free(malloc(13003)); looped++; for (volatile int pause = 0; pause < 500; pause++) ; }
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (handled < 5000 && now.tv_sec - begin.tv_sec < 20);
-    for (int i = 0; i < 3; i++) signal(SIGRTMIN + i, SIG_IGN);
-    printf("handled %ld\nlooped %ld\n", handled, looped);
-    return 0;
-}
+    // The pause keeps a recorder that shares the CPUs with other tests from falling behind.
+    let functions = r#"
+static void in_handler(void) { for (int i = 0; i < 3; i++) free(malloc(13001)); }
+static void in_loop(int i) { (void)i; free(malloc(13003)); for (volatile int pause = 0; pause < 500; pause++) ; }
 "#;
-    let bench = Bench::new();
-    let allocator = bench.compile("liballocator.so", ALLOCATOR, &["-O1", "-shared", "-fPIC"]);
-    let path = allocator.display().to_string();
-    let recording = bench.run(source, &["-O1", "-Wl,--no-as-needed", &path, "-lrt"]).check();
+    let source = format!("{STORM}{functions}");
+    let recording = Bench::new().run_with_allocator(ALLOCATOR, &source, &["-lrt"]).check();
     let (handled, looped) = (recording.printed("handled"), recording.printed("looped"));
     assert!(handled > 100, "{handled}");
     assert_eq!(recording.allocs(13003).len() as u64, looped);

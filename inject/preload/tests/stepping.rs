@@ -8,7 +8,7 @@
 mod common;
 
 use common::{ALLOCATOR, Bench, Recording, replay};
-use numamma_wire::{Clock, Event, Options};
+use numamma_wire::{Event, Options};
 
 /// How a program interrupts itself.
 const STEPPER: &str = r#"
@@ -179,9 +179,7 @@ static void call_interrupted_at_each(int rounds)
 
 /// Runs `main` with an allocator that may be interrupted anywhere.
 fn step(bench: &Bench, main: &str) -> Recording {
-    let allocator = bench.compile("liballocator.so", ALLOCATOR, &["-O1", "-shared", "-fPIC"]);
-    let path = allocator.display().to_string();
-    bench.run(&format!("{STEPPER}\n{main}"), &["-O1", "-Wl,--no-as-needed,-z,now", &path])
+    bench.run_with_allocator(ALLOCATOR, &format!("{STEPPER}\n{main}"), &["-Wl,-z,now"])
 }
 
 /// Sizes of the interrupted call, of its handler, of that one's handler, and of calls that nothing interrupts.
@@ -358,12 +356,9 @@ int main(void)
     return 0;
 }
 "#;
-    let mut bench = Bench::new();
-    bench.options = Options { collapse: true, clock: Clock::best(), ..bench.options };
     let small = STEPPER.replace("13003", "103").replace("13001", "101").replace("13005", "105").replace("13007", "107");
-    let allocator = bench.compile("liballocator.so", REUSING, &["-O1", "-shared", "-fPIC"]);
-    let path = allocator.display().to_string();
-    let recording = bench.run(&format!("{small}\n{main}"), &["-O1", "-Wl,--no-as-needed,-z,now", &path]).check();
+    let recording =
+        Bench::collapsing().run_with_allocator(REUSING, &format!("{small}\n{main}"), &["-Wl,-z,now"]).check();
     let (instructions, inner) = (recording.printed("instructions"), recording.printed("inner"));
     assert!(instructions > 200 && inner > instructions * 9 / 10, "{inner} of {instructions}");
     let (mut events, mut seen) = (0, [0; 2]);

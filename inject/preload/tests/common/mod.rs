@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use numamma_wire::{ENVIRONMENT, Event, Losses, Malformed, Options, Segment, Stamped, is_younger};
+use numamma_wire::{Clock, ENVIRONMENT, Event, Losses, Malformed, Options, Segment, Stamped, is_younger};
 use tempfile::TempDir;
 
 /// No program of these tests runs anywhere near this long.
@@ -24,6 +24,41 @@ void *malloc(size_t n) { for (busy = 0; busy < 20; busy++) ; return pool + __ato
 void free(void *p) { (void)p; for (busy = 0; busy < 20; busy++) ; }
 void *calloc(size_t n, size_t m) { return memset(malloc(n * m), 0, n * m); }
 void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) memcpy(q, p, n); return q; }
+"#;
+
+/// A program that handlers of three timers interrupt for a while, with periods that drift against each other and against its
+/// loop. Behind it stand what they do, `in_handler`, and what the loop does, `in_loop`. It prints how often each was called.
+pub const STORM: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static void in_handler(void);
+static void in_loop(int i);
+static volatile long handled, looped; /* a handler may interrupt another */
+static void handler(int n) { (void)n; in_handler(); __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED); }
+int main(void)
+{
+    struct sigaction act = {.sa_handler = handler};
+    for (int i = 0; i < 3; i++) {
+        timer_t timer;
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + i};
+        struct itimerspec period = {{0, 150000 + 1777 * i}, {0, 50000}};
+        sigaction(SIGRTMIN + i, &act, 0);
+        if (timer_create(CLOCK_MONOTONIC, &event, &timer)) return 1;
+        timer_settime(timer, 0, &period, 0);
+    }
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        for (int i = 0; i < 100; i++) { in_loop(i); looped++; }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (handled < 5000 && now.tv_sec - begin.tv_sec < 20);
+    for (int i = 0; i < 3; i++) signal(SIGRTMIN + i, SIG_IGN);
+    printf("handled %ld\nlooped %ld\n", handled, looped);
+    return 0;
+}
 "#;
 
 /// A directory with the library in it, and the programs compiled for one test.
@@ -59,6 +94,12 @@ impl Bench {
         Bench { folder, options: Options { ring_count: 512, ..Options::default() } }
     }
 
+    /// Where the library keeps blocks that come and go to itself.
+    pub fn collapsing() -> Bench {
+        let bench = Bench::new();
+        Bench { options: Options { collapse: true, clock: Clock::best(), ..bench.options }, ..bench }
+    }
+
     pub fn library(&self) -> PathBuf {
         self.folder.path().join("libnumamma_preload.so")
     }
@@ -85,6 +126,13 @@ impl Bench {
     pub fn run(&self, source: &str, flags: &[&str]) -> Recording {
         let program = self.compile("program", source, flags);
         self.record(&mut Command::new(program))
+    }
+
+    /// Compiles and runs with an allocator of the program's own, such as [`ALLOCATOR`].
+    pub fn run_with_allocator(&self, allocator: &str, source: &str, flags: &[&str]) -> Recording {
+        let allocator = self.compile("liballocator.so", allocator, &["-O1", "-shared", "-fPIC"]);
+        let allocator = allocator.display().to_string();
+        self.run(source, &[&["-O1", "-Wl,--no-as-needed", allocator.as_str()], flags].concat())
     }
 
     /// Runs a command under the library, draining all the while.
