@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use numamma_symbols::{Extent, Module, Variable, VariableKind};
+use numamma_symbols::{Extent, Module, VariableKind};
 
-use crate::support::{NmSymbol, PRINTER, Said, Workshop, have, nm, system_library, tool};
+use crate::support::{NmSymbol, PRINTER, Subject, Workshop, have, nm, system_library, tool};
 
 const PROGRAM: &str = r#"
 struct point { double x, y; int tag; };
@@ -29,10 +29,6 @@ int main(void) {
     return 0;
 }
 "#;
-
-fn find(module: &Module, said: &Said, bias: u64, name: &str) -> Variable {
-    module.data_at(said.at(name) - bias).unwrap().clone()
-}
 
 #[test]
 fn all_kinds_of_c_variables() {
@@ -59,21 +55,19 @@ fn all_kinds_of_c_variables() {
             continue;
         }
         let program = workshop.compile_with(compiler, "c.c", &source, "c", flags);
-        let module = Module::open(&program).unwrap();
-        let said = Said::by(&program);
-        let bias = said.bias(&module, &program);
+        let subject = Subject::new(&program);
         let debug = flags.iter().any(|flag| flag.starts_with("-g"));
-        let find = |name: &str| find(&module, &said, bias, name);
+        let find = |name: &str| subject.find(name);
 
         for name in ["first", "second", "third"] {
             let variable = find(name);
             assert_eq!((variable.name.as_str(), variable.size), (name, 8000), "{flags:?}");
-            assert_eq!(variable.address + bias, said.at(name));
+            assert_eq!(variable.address, subject.address(name));
             assert!(variable.writable && variable.section == ".bss", "{variable:?}");
         }
         assert_eq!(find("hidden").name, "hidden");
         // Without debug information nothing says which of the visible aliases the source defines.
-        let original = find("original").name;
+        let original = &find("original").name;
         assert!(original == "original" || (!debug && original == "renamed"), "{original}");
         assert_eq!(find("banner").size, 16);
         assert!(!find("banner").writable);
@@ -91,18 +85,18 @@ fn all_kinds_of_c_variables() {
         }
         for name in ["count_here::counter", "count_there::counter"] {
             assert_eq!(find(name).name, name, "{flags:?}");
-            assert_eq!(find(name).address + bias, said.at(name));
+            assert_eq!(find(name).address, subject.address(name));
         }
         let points = find("points");
         assert_eq!(points.type_name.as_deref(), Some("point [10]"));
         let element = points.element.as_ref().unwrap();
         assert_eq!((element.size, element.dimensions.as_slice()), (24, &[10][..]));
-        let member = points.member_at(said.at("points") - bias - points.address).unwrap();
+        let member = points.member_at(subject.address("points") - points.address).unwrap();
         assert_eq!((member.name.as_str(), member.offset, member.size), ("y", 8, 8));
-        let (file, line) = points.declared.unwrap();
+        let (file, line) = points.declared.as_ref().unwrap();
         assert!(file.ends_with("/c.c"), "{file}");
         let expected = source.lines().position(|line| line.starts_with("struct point points")).unwrap() + 1;
-        assert_eq!(line as usize, expected);
+        assert_eq!(*line as usize, expected);
     }
 }
 
@@ -119,15 +113,13 @@ fn two_files_with_a_static_of_one_name() {
     );
     for flags in [&["-g"][..], &["-g", "-O2", "-flto"], &[]] {
         let program = workshop.compile("mine.c", &source, "two", &[&[other.to_str().unwrap()], flags].concat());
-        let module = Module::open(&program).unwrap();
-        let said = Said::by(&program);
-        let bias = said.bias(&module, &program);
-        let (mine, others) = (find(&module, &said, bias, "mine"), find(&module, &said, bias, "others"));
+        let subject = Subject::new(&program);
+        let (mine, others) = (subject.find("mine"), subject.find("others"));
         assert_ne!(mine.address, others.address);
         for (variable, file) in [(mine, "mine.c"), (others, "other.c")] {
             assert_eq!((variable.name.as_str(), variable.size), ("table", 100), "{flags:?}");
             if !flags.is_empty() {
-                assert!(variable.declared.unwrap().0.ends_with(file));
+                assert!(variable.declared.as_ref().unwrap().0.ends_with(file));
             }
         }
     }
@@ -142,12 +134,10 @@ fn stripped_files_name_what_others_can_see() {
     let source = format!("{PRINTER}{PROGRAM}");
     let program = workshop.compile("s.c", &source, "s", &["-pie", "-fPIE", "-rdynamic", "-g"]);
     tool("strip", [&program]);
-    let module = Module::open(&program).unwrap();
-    let said = Said::by(&program);
-    let bias = said.bias(&module, &program);
-    assert!(module.is_stripped() && !module.has_debug_information());
-    assert_eq!(find(&module, &said, bias, "first").name, "first");
-    let hidden = find(&module, &said, bias, "hidden");
+    let subject = Subject::new(&program);
+    assert!(subject.module.is_stripped() && !subject.module.has_debug_information());
+    assert_eq!(subject.find("first").name, "first");
+    let hidden = subject.find("hidden");
     assert_eq!((hidden.name.as_str(), hidden.kind), ("[.bss of s]", VariableKind::Section));
 }
 
@@ -161,11 +151,9 @@ fn debug_information_names_statics_whose_symbols_are_gone() {
     let program = workshop.compile("d.c", &source, "d", &["-pie", "-fPIE", "-g"]);
     // No tool removes the table alone; removing each symbol comes close.
     tool("objcopy", ["--strip-symbol=hidden", "--strip-symbol=first", program.to_str().unwrap()]);
-    let module = Module::open(&program).unwrap();
-    let said = Said::by(&program);
-    let bias = said.bias(&module, &program);
+    let subject = Subject::new(&program);
     for (name, size) in [("hidden", 256), ("first", 8000)] {
-        let variable = find(&module, &said, bias, name);
+        let variable = subject.find(name);
         assert_eq!((variable.name.as_str(), variable.size), (name, size));
         assert_eq!(variable.symbol, "");
     }

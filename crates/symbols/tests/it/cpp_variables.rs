@@ -1,8 +1,8 @@
 //! Static variables of C++.
 
-use numamma_symbols::{Module, VariableKind};
+use numamma_symbols::VariableKind;
 
-use crate::support::{PRINTER, Said, Workshop, have};
+use crate::support::{PRINTER, Subject, Workshop, have};
 
 const PROGRAM: &str = r#"
 namespace outer { namespace inner { double grid[64]; } }
@@ -57,16 +57,14 @@ fn names_are_those_of_the_source() {
         }
         let all = [&["-std=c++17"], flags].concat();
         let program = workshop.compile_with(compiler, "v.cpp", &source, "v", &all);
-        let module = Module::open(&program).unwrap();
-        let said = Said::by(&program);
-        let bias = said.bias(&module, &program);
-        for (printed, &address) in &said.places {
-            let found = module.data_at(address - bias).unwrap();
+        let subject = Subject::new(&program);
+        for printed in subject.said.places.keys() {
+            let found = subject.find(printed);
             let bare = |name: &str| name.replace([' ', '_'], "");
             assert!(bare(&found.name) == bare(printed), "{flags:?}: {printed} is {}", found.name);
             assert_eq!(found.kind, VariableKind::Object);
         }
-        let values = module.data_at(said.at("holder<double>::values") - bias).unwrap();
+        let values = subject.find("holder<double>::values");
         assert_eq!((values.name.as_str(), values.size), ("holder<double>::values", 80));
         if !flags.is_empty() {
             assert_eq!(values.type_name.as_deref(), Some("double [10]"));

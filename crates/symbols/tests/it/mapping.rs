@@ -2,7 +2,7 @@
 
 use numamma_symbols::{Access, Module};
 
-use crate::support::{PRINTER, Said, Workshop, have};
+use crate::support::{PRINTER, Subject, Workshop, have};
 
 const PROGRAM: &str = r#"
 double grid[1000] = {1};
@@ -34,17 +34,15 @@ fn bias_agrees_with_the_program() {
     ];
     for flags in ways {
         let program = workshop.compile("program.c", &source, "program", flags);
-        let module = Module::open(&program).unwrap();
-        let said = Said::by(&program);
-        let bias = said.bias(&module, &program);
+        let subject = Subject::new(&program);
+        let module = &subject.module;
         for name in ["grid", "zeros"] {
-            let found = module.data_at(said.at(name) - bias).unwrap();
-            assert_eq!(found.name, name, "{flags:?}");
+            assert_eq!(subject.find(name).name, name, "{flags:?}");
         }
-        assert_eq!(module.function_name(said.at("main") - bias).unwrap(), "main", "{flags:?}");
+        assert_eq!(module.function_name(subject.address("main")).unwrap(), "main", "{flags:?}");
         let (first, last) = module.extent().unwrap();
-        assert!((first..last).contains(&(said.at("zeros") - bias)), "{flags:?}");
-        assert_eq!(module.is_fixed(), bias == 0, "{flags:?}");
+        assert!((first..last).contains(&subject.address("zeros")), "{flags:?}");
+        assert_eq!(module.is_fixed(), subject.bias == 0, "{flags:?}");
         assert_eq!(module.is_static_executable(), flags[0].starts_with("-static"), "{flags:?}");
     }
 }

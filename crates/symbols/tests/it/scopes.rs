@@ -23,6 +23,16 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// [`SOURCE`] at a level of optimisation, and the folder where it lies.
+fn compiled(level: &str) -> Option<(Module, Workshop)> {
+    if !have(&["gcc", "nm"]) {
+        return None;
+    }
+    let workshop = Workshop::new();
+    let program = workshop.compile("a.c", SOURCE, "a", &["-g", level]);
+    Some((Module::open(program).unwrap(), workshop))
+}
+
 /// The scopes in the middle of a function.
 fn scopes(module: &Module, function: &str) -> Vec<Scope> {
     let range = module.function_bounds(address_of(module, function)).unwrap();
@@ -40,12 +50,7 @@ fn local<'a>(scope: &'a Scope, name: &str) -> &'a Local {
 
 #[test]
 fn a_function_says_whether_it_returns_memory() {
-    if !have(&["gcc", "nm"]) {
-        return;
-    }
-    let workshop = Workshop::new();
-    let program = workshop.compile("a.c", SOURCE, "a", &["-g", "-O0"]);
-    let module = Module::open(program).unwrap();
+    let Some((module, _workshop)) = compiled("-O0") else { return };
     let of = |function| scopes(&module, function).remove(0);
     assert_eq!(of("my_alloc").returns, Returns::Memory);
     assert_eq!(of("named").returns, Returns::Memory);
@@ -56,12 +61,7 @@ fn a_function_says_whether_it_returns_memory() {
 
 #[test]
 fn variables_have_places_in_the_frame() {
-    if !have(&["gcc", "nm"]) {
-        return;
-    }
-    let workshop = Workshop::new();
-    let program = workshop.compile("a.c", SOURCE, "a", &["-g", "-O0"]);
-    let module = Module::open(program).unwrap();
+    let Some((module, _workshop)) = compiled("-O0") else { return };
     let main = scopes(&module, "main").remove(0);
     let (grid, inner) = (local(&main, "g"), local(&main, "inner"));
     assert!(inner.is_pointer && !grid.is_pointer);
@@ -75,12 +75,7 @@ fn variables_have_places_in_the_frame() {
 
 #[test]
 fn a_variable_of_optimised_code_is_in_registers_for_a_while() {
-    if !have(&["gcc", "nm"]) {
-        return;
-    }
-    let workshop = Workshop::new();
-    let program = workshop.compile("a.c", SOURCE, "a", &["-g", "-O2"]);
-    let module = Module::open(program).unwrap();
+    let Some((module, _workshop)) = compiled("-O2") else { return };
     let scope = scopes(&module, "matrix").remove(0);
     let places = &local(&scope, "m").places;
     assert!(places.iter().any(|place| place.at == Location::Register(0) && place.low < place.high), "{places:?}");

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use numamma_symbols::{Access, Mapping, Module};
+use numamma_symbols::{Access, Mapping, Module, Variable};
 use tempfile::TempDir;
 
 /// A folder for one test's programs.
@@ -139,6 +139,32 @@ impl Said {
 
     pub fn at(&self, name: &str) -> u64 {
         *self.places.get(name).unwrap_or_else(|| panic!("the program did not print {name}"))
+    }
+}
+
+/// A program that was run, what it said, and this crate's view of its file.
+pub struct Subject {
+    pub module: Module,
+    pub said: Said,
+    pub bias: u64,
+}
+
+impl Subject {
+    pub fn new(program: &Path) -> Self {
+        let module = Module::open(program).unwrap();
+        let said = Said::by(program);
+        let bias = said.bias(&module, program);
+        Self { module, said, bias }
+    }
+
+    /// What the program printed under this name, as an address of the file.
+    pub fn address(&self, name: &str) -> u64 {
+        self.said.at(name) - self.bias
+    }
+
+    /// The variable there.
+    pub fn find(&self, name: &str) -> &Variable {
+        self.module.data_at(self.address(name)).unwrap_or_else(|| panic!("no variable at {name}"))
     }
 }
 
