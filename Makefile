@@ -59,7 +59,7 @@ bench: ## measure the budgets
 bench-heap: ## measure what tracking allocations costs, beside other tools
 	@scripts/setup --for bench
 	@$(MAKE) --no-print-directory web
-	@benches/run heap
+	@benches/run heap memory
 
 lint: ## check format, lints and the rules of the source tree
 	@scripts/setup --for build

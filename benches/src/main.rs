@@ -33,17 +33,18 @@ type Measured = Result<(Vec<Line>, Value), Failure>;
 type Run = fn(&Bench) -> Measured;
 
 /// A bench: its name, what it measures.
-const BENCHES: [(&str, Run); 6] = [
+const BENCHES: [(&str, Run); 7] = [
     ("attribution", attribution::run),
     ("size", size::run),
     ("report", report::run),
     ("pair", pair::run),
     ("overhead", overhead::run),
     ("heap", heap::run),
+    ("memory", heap::memory::run),
 ];
 
-/// Takes long and compares with other tools: only when named.
-const ON_REQUEST: &str = "heap";
+/// Take long, and are about allocations alone: only when named.
+const ON_REQUEST: [&str; 2] = ["heap", "memory"];
 
 /// What benches need to know.
 #[derive(Debug)]
@@ -126,7 +127,7 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
     let mut results = Results::new(bench.quick);
     for (name, run) in BENCHES {
         let named = arguments.names.iter().any(|wanted| wanted == name);
-        if named || (arguments.names.is_empty() && name != ON_REQUEST) {
+        if named || (arguments.names.is_empty() && !ON_REQUEST.contains(&name)) {
             eprintln!("{name} ...");
             let load = machine::load();
             let (lines, raw) = run(&bench).map_err(|error| format!("{name}: {error}"))?;

@@ -30,7 +30,7 @@ struct Round {
 const MIB: f64 = (1 << 20) as f64;
 
 pub fn run(bench: &Bench) -> Measured {
-    let (count, live) = if bench.quick { (1_000_000, 200_000) } else { (50_000_000, 10_000_000) };
+    let (count, live) = if bench.quick { (1_000_000, 200_000) } else { (50_000_000, 20_000_000) };
     let mut rounds = Vec::new();
     for _ in 0..bench.rounds(3, 1) {
         rounds.push(Round {
@@ -41,16 +41,18 @@ pub fn run(bench: &Bench) -> Measured {
     }
     let title = format!("{} M allocations, {:.1} M live", count / 1_000_000, live as f64 / 1e6);
     let line = |what: &str, reached: String| Line::beside(format!("{title}: {what}"), reached);
+    let budget = |what: &str, asked: &str, reached, met| Line::budget(format!("{title}: {what}"), asked, reached, met);
     let over = |value: fn(&Round) -> f64| Spread::over(&rounds, value);
+    let beyond = over(|r| (r.recorded.own - r.native.own) / MIB);
     let each = Spread::over(&rounds, |r| (r.recorded.recorder - r.few.recorder) / live as f64);
     let lost: u64 = rounds.iter().map(|r| r.recorded.lost + r.few.lost).sum();
     let lines = vec![
         line("the program natively", format!("{:.1} MiB", over(|r| r.native.own / MIB))),
-        line("the program beyond that", format!("{:.1} MiB", over(|r| (r.recorded.own - r.native.own) / MIB))),
+        budget("the program beyond that", "<= 4 MiB", format!("{:.1} MiB", beyond), beyond.median <= 4.0),
         line("shared rings", format!("{:.1} MiB", over(|r| r.recorded.shared / MIB))),
         line("the recorder", format!("{:.1} MiB", over(|r| r.recorded.recorder / MIB))),
         line("the recorder with 1000 live ones", format!("{:.1} MiB", over(|r| r.few.recorder / MIB))),
-        line("the recorder, each live allocation", format!("{each:.1} bytes")),
+        budget("the recorder, each live allocation", "<= 64 bytes", format!("{each:.1} bytes"), each.median <= 64.0),
         Line::budget(format!("{title}: losses"), "none", lost.to_string(), lost == 0),
     ];
     let numbers = |m: &Memory| json!([m.own, m.shared, m.recorder, m.lost]);

@@ -38,7 +38,7 @@ impl Program {
     pub fn time(&self, bench: &Bench, tool: &Tool) -> Result<f64, Failure> {
         match &self.how {
             How::Pair { kind, threads } => {
-                let count = if bench.quick { 100_000 } else { 1_000_000 } / if tool.slow { 20 } else { 1 };
+                let count = if bench.quick { 100_000 } else { 1_000_000 } / if tool.slow { 100 } else { 1 };
                 let command: [OsString; 4] =
                     [bench.program("pairs").into(), kind.into(), threads.into(), count.to_string().into()];
                 number(&measure::run(bench, None, &tool.before(&command))?.stdout, "ns")
@@ -74,7 +74,7 @@ pub fn all(bench: &Bench) -> Result<Vec<Result<Program, &'static str>>, Failure>
     match compiler() {
         Some(compiler) => {
             let source = bench.scratch.path().join("large.c");
-            fs::write(&source, large_source(if bench.quick { 50 } else { 800 }))?;
+            fs::write(&source, large_source(if bench.quick { 50 } else { 400 }))?;
             let mut command = vec![compiler];
             command.extend(["-quiet", "-O2", "-o", "/dev/null"].map(OsString::from));
             command.push(source.into());

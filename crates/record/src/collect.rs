@@ -7,15 +7,20 @@
 //!       it depends on, has been read from its ring
 //! ```
 //!
+//! What a thread had outstanding when it ended is told late, with the time of its last event: by version, it is of a block
+//! that nobody else knows more of (see `tracked.rs`).
+//!
 //! Why that is enough: an event that another one depends on was published before the other was stamped (wire header,
 //! "Order"), hence before the scan that began later than that stamp. The one scan of slack covers records that the kernel
 //! was still writing on another CPU.
 
 #[cfg(test)]
+mod backlog;
+#[cfg(test)]
 mod order;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use numamma_trace::{LossKind, Losses};
@@ -57,43 +62,57 @@ impl Collector {
             }
         }
         let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan);
-        self.apply_until(limit, session);
+        self.apply_until(limit, session, |left| {
+            if let Some(reader) = library {
+                reader.backlog.store(left, Ordering::Relaxed);
+            }
+        });
     }
 
     /// Applies everything that is left.
     pub fn finish(&mut self, session: &mut Session) {
-        self.apply_until(i64::MAX, session);
+        self.apply_until(i64::MAX, session, |_| {});
     }
 
-    fn apply_until(&mut self, limit: i64, session: &mut Session) {
+    /// `left` is told every now and then how many events of the library are still to be applied.
+    fn apply_until(&mut self, limit: i64, session: &mut Session, left: impl Fn(usize)) {
         // Stable: events of one ring with equal stamps stay in their order. Nearly sorted runs are merged fast.
         self.told.sort_by_key(|told| told.time);
         self.records.sort_by_key(Record::time);
         let told = self.told.partition_point(|told| told.time < limit);
         let records = self.records.partition_point(|record| record.time() < limit);
         let mut records = self.records.drain(..records).peekable();
-        for Told { time, pid, tid, event } in self.told.drain(..told) {
+        for (n, Told { time, pid, tid, event }) in self.told.drain(..told).enumerate() {
+            if n.is_multiple_of(1024) {
+                left(told - n);
+            }
             while let Some(record) = records.next_if(|record| record.time() < time) {
                 session.record(record);
             }
             session.event(time, pid, tid, event);
         }
+        left(0);
         records.for_each(|record| session.record(record));
         session.let_go(limit);
     }
 }
 
-/// Most events that may wait for the session. Beyond it the rings are left to fill, and their writers to wait: the
-/// recorder's memory must not grow without end.
+/// Most events that may wait for the session, with those that it is at. Beyond it the rings are left to fill, and their
+/// writers to wait: the recorder's memory must not grow without end. They are read again as soon as the session gets on, and
+/// not when it is done with all: no writer's patience lasts that long.
 pub const MOST_WAITING: usize = 2 << 20;
 
 /// Longest time between two scans of the library's rings.
 const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);
+/// The same while the session has enough to do.
+const FULL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Reads the library's rings on a thread of its own, so that no program waits while the recorder reads a symbol table.
 pub struct LibraryReader<'a> {
     segment: &'a Segment,
     state: Mutex<Read>,
+    /// Events that the session has taken and is applying.
+    backlog: AtomicUsize,
     stamps: Mutex<Stamps>,
     done: AtomicBool,
 }
@@ -121,7 +140,7 @@ impl<'a> LibraryReader<'a> {
     pub fn new(segment: &'a Segment) -> Self {
         let latest = vec![0; segment.options().ring_count as usize];
         let stamps = Mutex::new(Stamps { timebase: Timebase::new(segment.options().clock), latest });
-        Self { segment, state: Mutex::default(), stamps, done: AtomicBool::new(false) }
+        Self { segment, state: Mutex::default(), backlog: AtomicUsize::new(0), stamps, done: AtomicBool::new(false) }
     }
 
     /// Reads until [`Self::stop`]; `notify` is called when something is waiting that should not wait long.
@@ -133,7 +152,12 @@ impl<'a> LibraryReader<'a> {
             if self.scan(rounds.is_multiple_of(16)) > MOST_WAITING / 16 {
                 notify();
             }
-            self.segment.wait(bell, LIBRARY_INTERVAL);
+            if self.is_full() {
+                // Who waits for room has rung already.
+                std::thread::sleep(FULL_INTERVAL);
+            } else {
+                self.segment.wait(bell, LIBRARY_INTERVAL);
+            }
         }
     }
 
@@ -152,7 +176,7 @@ impl<'a> LibraryReader<'a> {
         let mut stamps = locked(&self.stamps);
         let mut events = Vec::new();
         let (mut malformed, mut lost) = (0, 0);
-        let whole = self.state().events.len() < MOST_WAITING;
+        let whole = !self.is_full();
         if whole {
             // Whether a thread has ended is a system call: rings are given back at leisure, unless many are taken.
             let tidy = tidy || self.segment.active_rings().count() > self.segment.options().ring_count as usize / 4;
@@ -213,6 +237,10 @@ impl<'a> LibraryReader<'a> {
         losses.add(LossKind::NoRing, self.segment.lost_no_ring());
         losses.add(LossKind::NoRingMemory, self.segment.lost_no_map());
         losses.add(LossKind::Confined, self.segment.muted());
+    }
+
+    fn is_full(&self) -> bool {
+        self.state().events.len() + self.backlog.load(Ordering::Relaxed) >= MOST_WAITING
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, Read> {

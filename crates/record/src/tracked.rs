@@ -108,6 +108,7 @@ impl Session {
                     self.tentative.insert(thread, vec![released]);
                 }
             }
+            // Done with, above.
             Event::Repeat { .. } => {}
             Event::Unfree { .. } => self.take_back(process, tentative),
             Event::Map { address, length, file_backed: _, stack, .. } => {

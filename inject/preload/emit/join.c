@@ -78,7 +78,8 @@ static bool is_sound(const struct nmm_segment *s, uint64_t bytes)
         && s->ring_count > 0 && s->ring_bytes >= NMM_PAGE && (s->ring_bytes & (s->ring_bytes - 1)) == 0
         && s->rings_offset % NMM_PAGE == 0 && s->rings_offset <= bytes && s->header_bytes % 8 == 0
         && (s->rings_offset - s->header_bytes) / sizeof(struct nmm_ring) >= s->ring_count
-        && (bytes - s->rings_offset) / (NMM_RING_EXTRA + (uint64_t)s->ring_bytes) >= s->ring_count && s->max_frames > 0 && s->max_frames <= NMM_MAX_FRAMES;
+        && (bytes - s->rings_offset) / (NMM_RING_EXTRA + (uint64_t)s->ring_bytes) >= s->ring_count
+        && s->max_frames > 0 && s->max_frames <= NMM_MAX_FRAMES;
 }
 
 /* Opens the segment, or does so again: then it must still be the same file. */
@@ -148,7 +149,8 @@ static void child_of_old_kernel(void)
 }
 
 /* One private mapping: the page with `alive`, the table of sent stacks, the unwind rules, the versions of heap addresses,
- * the counts of carvings, where the rings are mapped. The kernel wipes the first two in a forked child; the others stay true there. */
+ * the counts of carvings, where the rings are mapped. The kernel wipes the first two in a forked child; the others stay
+ * true there. */
 static bool map_tables(uint32_t ring_count)
 {
     const size_t wiped = NMM_PAGE + NMM_SENT_BYTES, rules = wiped + NMM_RULES_BYTES, versions = rules + NMM_VERSIONS_BYTES;

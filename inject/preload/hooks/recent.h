@@ -45,6 +45,18 @@ static inline bool nmm_send_alloc(struct nmm_thread *self, enum nmm_api api, uin
  * now given out anew; that it was freed, its successor says. */
 void nmm_recent_replace(struct nmm_thread *self, struct nmm_recent *entry, const struct nmm_recent *block, bool again);
 
+/* Whether an allocation is that of the entry's freed block once more, but for the stack. */
+static inline bool nmm_recent_fits(const struct nmm_recent *entry, enum nmm_api api, uintptr_t block, size_t size)
+{
+    return nmm_recent_is_free(entry, block) && entry->size == size && entry->api == api && entry->repeats != UINT32_MAX;
+}
+
+static inline void nmm_recent_repeat(struct nmm_recent *entry)
+{
+    entry->repeats++;
+    nmm_store(&entry->state, NMM_RECENT_LIVE);
+}
+
 /* Notes an allocation if it is the same again; false if nothing was done. */
 static inline bool nmm_recent_again(
     struct nmm_thread *self, enum nmm_api api, uintptr_t block, size_t size, const uintptr_t *frame)
@@ -53,15 +65,12 @@ static inline bool nmm_recent_again(
     if (unlikely(!nmm_process.collapse || (memo = nmm_memo_try(self, (uintptr_t)frame)) == NULL))
         return false;
     struct nmm_recent *entry = nmm_recent_at(self, block);
-    bool same = nmm_recent_is_free(entry, block) && entry->size == size && entry->api == api
-        && entry->repeats != UINT32_MAX;
+    bool same = nmm_recent_fits(entry, api, block, size);
     if (same) {
         const uint64_t stack = nmm_memo_again(memo, self, frame);
         same = stack != 0 && stack == entry->stack;
-        if (same) {
-            entry->repeats++;
-            nmm_store(&entry->state, NMM_RECENT_LIVE);
-        }
+        if (same)
+            nmm_recent_repeat(entry);
     }
     nmm_memo_give(memo);
     return same;
@@ -71,13 +80,11 @@ static inline bool nmm_recent_again(
 static inline void nmm_recent_acquired(struct nmm_thread *self, enum nmm_api api, uintptr_t block, size_t size, uint64_t stack)
 {
     struct nmm_recent *entry = nmm_recent_at(self, block);
-    const bool again = nmm_recent_is_free(entry, block);
-    if (again && entry->stack == stack && entry->size == size && entry->api == api
-        && entry->repeats != UINT32_MAX) {
-        entry->repeats++;
-        nmm_store(&entry->state, NMM_RECENT_LIVE);
+    if (entry->stack == stack && nmm_recent_fits(entry, api, block, size)) {
+        nmm_recent_repeat(entry);
         return;
     }
+    const bool again = nmm_recent_is_free(entry, block);
     /* Of as many bytes it is as large as it was, and nothing new was carved. The blocks of common allocators are multiples of
      * 16 bytes; a finer step would only cost. */
     if (!again || (entry->size + 15) / 16 != (size + 15) / 16)
