@@ -55,9 +55,14 @@ impl Timebase {
             Clock::Monotonic => stamp as i64,
             Clock::Tsc => {
                 let after = self.moments.partition_point(|moment| moment.ticks < stamp).min(self.moments.len() - 1);
-                // Older than what is kept, or before anything: the whole past says best at what rate.
-                let from = after.checked_sub(1).map_or(self.first, |before| self.moments[before]);
-                between(from, self.moments[after], stamp)
+                let (from, to) = match after {
+                    // Before anything: the program was faster than we.
+                    0 if self.moments[0].ticks == self.first.ticks => (0, 1.min(self.moments.len() - 1)),
+                    // Older than what is kept: the whole past says best at what rate.
+                    0 => return between(self.first, self.moments[0], stamp),
+                    after => (after - 1, after),
+                };
+                between(self.moments[from], self.moments[to], stamp)
             }
         }
     }
@@ -110,6 +115,22 @@ mod tests {
         assert_eq!(between(from, to, 5 * year as u64 / 2), year / 2);
         // Two readings at one moment.
         assert_eq!(between(from, from, 0), 0);
+    }
+
+    #[test]
+    fn stamps_from_before_the_first_moment_keep_their_order() {
+        if Clock::best() != Clock::Tsc {
+            return;
+        }
+        // They all had the time of the first moment: a program that was faster than we had its first events in any order.
+        let stamps = [counter(), counter(), counter()];
+        let mut base = Timebase::new(Clock::Tsc);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        base.advance();
+        let times = stamps.map(|stamp| base.time(stamp + 10 * (stamp - stamps[0])));
+        assert!(times[0] < times[1] && times[1] < times[2] && times[0] < base.first.time, "{times:?}");
+        base.advance();
+        assert_eq!(base.time(stamps[0]), times[0]);
     }
 
     #[test]
