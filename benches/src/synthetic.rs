@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use numamma_trace::{
-    Access, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, MarkerRow, Meta, ModuleRow, ObjectRow,
+    Access, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, MarkerRow, Meta, ModuleRow, NONE, ObjectRow,
     PageNodeRow, ProcessRow, Rule, SampleRow, SamplerMeta, SiteRow, Table, ThreadRow, TraceError,
 };
 
@@ -156,6 +156,7 @@ fn sample(rows: &mut Vec<SampleRow>, arrays: &[Array], shape: Shape, step: u64, 
             rule: if n > 0 { Rule::Spread } else { rule } as i32,
             cost: if n > 0 { 0 } else { PERIOD },
             accesses: if known { 1.0 / (1 + shape.spread) as f32 } else { 0.0 },
+            ground: NONE,
         });
         if !known {
             break;

@@ -6,6 +6,7 @@ use numamma_attribute::Cursor;
 use numamma_trace::{Access, Dataset, ObjectKind, Rule, SampleRow, TraceError};
 use rustc_hash::FxHashMap;
 
+use crate::accuracy::Accuracy;
 use crate::first_touch::{Touch, Touches};
 use crate::groups::{GroupId, Groups};
 use crate::pages::{PageAddress, PageKey, PageNodes, page_key};
@@ -20,6 +21,10 @@ pub struct Count {
     pub cost: i64,
     pub reads: f64,
     pub writes: f64,
+    /// Rows that stand for accesses.
+    pub rows: u64,
+    /// Accesses whose number stands on no ground.
+    pub groundless: f64,
 }
 
 impl Count {
@@ -29,6 +34,12 @@ impl Count {
             self.cost += row.cost;
         }
         let accesses = f64::from(row.accesses);
+        if accesses > 0.0 {
+            self.rows += 1;
+            if row.ground < 0 {
+                self.groundless += accesses * ways(row);
+            }
+        }
         if row.access & Access::Read as i32 != 0 {
             self.reads += accesses;
         }
@@ -43,6 +54,11 @@ impl Count {
     }
 }
 
+/// A row that reads and writes is two accesses.
+fn ways(row: &SampleRow) -> f64 {
+    f64::from((row.access & Access::ReadWrite as i32).count_ones())
+}
+
 /// What is counted of a group.
 #[derive(Clone, Debug, Default)]
 pub struct GroupCount {
@@ -52,6 +68,8 @@ pub struct GroupCount {
     /// Accesses whose page's node and whose CPU's node are known.
     pub located: f64,
     pub threads: FxHashMap<i32, Count>,
+    /// Accesses by the ground that their number stands on.
+    pub grounds: FxHashMap<i32, f64>,
     pub pages: FxHashMap<PageKey, PageCount>,
 }
 
@@ -83,6 +101,8 @@ pub struct Counters {
     pub threads: FxHashMap<i32, Count>,
     /// Samples of each thread on each CPU.
     pub cpus: FxHashMap<(i32, i32), u64>,
+    /// How far shares of accesses may be off, if their numbers were estimated.
+    pub accuracy: Option<Accuracy>,
     /// Counts per code address and group.
     pub code: FxHashMap<(i32, i64), FxHashMap<Option<GroupId>, Count>>,
 }
@@ -157,6 +177,9 @@ pub fn count(
             let count = &mut counters.groups[group as usize];
             count.all.add(row);
             count.threads.entry(row.thread).or_default().add(row);
+            if row.ground >= 0 {
+                *count.grounds.entry(row.ground).or_default() += f64::from(row.accesses) * ways(row);
+            }
 
             let object = &tables.objects[object];
             let key = page_key(&groups.groups[group as usize], object, addr, tables.page_bytes);
@@ -196,6 +219,7 @@ pub fn count(
             }
         }
     })?;
+    counters.accuracy = Accuracy::of(dataset, &counters)?;
     Ok(counters)
 }
 

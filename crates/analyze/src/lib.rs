@@ -9,6 +9,7 @@
 //! Memory grows with the objects and pages that were sampled, not with the number of samples.
 #![forbid(unsafe_code)]
 
+mod accuracy;
 mod counters;
 mod detail;
 mod first_touch;

@@ -36,6 +36,8 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &FxHashMap<GroupId, usiz
             sum.cost += count.cost;
             sum.reads += count.reads;
             sum.writes += count.writes;
+            sum.rows += count.rows;
+            sum.groundless += count.groundless;
         }
     }
     let mut lines: Vec<Line> = lines
@@ -47,6 +49,7 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &FxHashMap<GroupId, usiz
                 all.cost += count.cost;
                 all.reads += count.reads;
                 all.writes += count.writes;
+                all.groundless += count.groundless;
             }
             let mut objects: Vec<(i64, usize)> =
                 by_group.iter().filter_map(|(group, count)| Some((count.cost, *ids.get(group.as_ref()?)?))).collect();
@@ -66,6 +69,7 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &FxHashMap<GroupId, usiz
                     writes: all.writes,
                     share: ratio(all.accesses(), counters.data.accesses()),
                     error: None,
+                    ground: counters.accuracy.as_ref().map(|_| 1.0 - ratio(all.groundless, all.accesses())),
                 },
                 objects: objects.into_iter().take(OBJECTS).map(|(_, id)| id).collect(),
             }

@@ -257,7 +257,7 @@ fn object(
         pages: pages.len() as u64,
         samples: count.all.samples,
         cost: cost(&count.all, counters),
-        accesses: accesses(&count.all, counters),
+        accesses: accesses(number, counters),
         remote: Remote {
             reads: count.remote_reads,
             writes: count.remote_writes,
@@ -282,13 +282,15 @@ fn cost(count: &Count, counters: &Counters) -> Cost {
     }
 }
 
-fn accesses(count: &Count, counters: &Counters) -> Accesses {
+fn accesses(number: GroupId, counters: &Counters) -> Accesses {
+    let accuracy = counters.accuracy.as_ref();
+    let count = &counters.groups[number as usize].all;
     Accesses {
         reads: count.reads,
         writes: count.writes,
         share: ratio(count.accesses(), counters.data.accesses()),
-        // Spreading over a block is right about the block and knows nothing of the rates between blocks.
-        error: None,
+        error: accuracy.and_then(|accuracy| accuracy.error(number, counters)),
+        ground: accuracy.map(|accuracy| accuracy.ground(number, counters)),
     }
 }
 

@@ -183,6 +183,16 @@ pub struct Accesses {
     pub share: f64,
     /// Half-width of the 95 % interval of `share`; `None`: no ground for an interval.
     pub error: Option<f64>,
+    /// The part (0..1) of them whose number stands on more than the time that was spent; `None` where that is no question.
+    #[serde(default)]
+    pub ground: Option<f64>,
+}
+
+impl Accesses {
+    /// Whether their number is hardly more than a guess: then the cost is all that is known.
+    pub fn is_cost_only(&self) -> bool {
+        self.ground.is_some_and(|ground| ground < 0.5)
+    }
 }
 
 /// Accesses from a CPU of one node to a page of another.

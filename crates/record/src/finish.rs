@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use numamma_symbols::Frame;
 use numamma_trace::{
-    CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow, SampleRow,
-    SiteRow, TraceError,
+    CodeRow, FirstTouchRow, FrameRow, GroundRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow,
+    SampleRow, SiteRow, TraceError,
 };
 
 use crate::callsite::CallSite;
@@ -120,14 +120,25 @@ pub fn finish(
         let unseen = session.callsites.unseen_wrappers();
         remarks.extend(unseen.map(|name| format!("--wrapper {name}: no allocation came from a function of that name")));
     }
+    let factors = session.count_factors();
+    meta.sampler.counted = Some(session.share_of_data_samples(factors.covered));
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);
     meta.losses = losses;
     let merged = named.and_then(|()| {
         writer.write_table::<MarkerRow>(&[])?;
+        writer.write_table::<GroundRow>(&factors.grounds)?;
         writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
-        writer.merge::<SampleRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
+        writer.merge::<SampleRow>(stop, |rows| {
+            for row in rows.iter_mut().filter(|row| row.accesses > 0.0) {
+                if let Some(&(factor, ground)) = factors.of.get(&(row.thread, row.ip as u64, row.access)) {
+                    row.accesses *= factor;
+                    row.ground = ground;
+                }
+            }
+            rows.sort_by_key(|row| (row.thread, row.time));
+        })?;
         writer.merge::<FirstTouchRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
         writer.merge::<ObjectRow>(stop, |_| {})?;
         writer.merge::<PageNodeRow>(stop, |_| {})?;
@@ -283,7 +294,19 @@ mod tests {
     use crate::sink::Sink;
 
     fn sample(time: i64) -> SampleRow {
-        SampleRow { time, thread: 0, cpu: 0, ip: 1, addr: 0, bytes: 0, access: 0, rule: 0, cost: 1, accesses: 0.0 }
+        SampleRow {
+            time,
+            thread: 0,
+            cpu: 0,
+            ip: 1,
+            addr: 0,
+            bytes: 0,
+            access: 0,
+            rule: 0,
+            cost: 1,
+            accesses: 0.0,
+            ground: NONE,
+        }
     }
 
     /// A recording of a process with samples in two parts, in code of this very file.

@@ -125,7 +125,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     signals::install();
     let suspended = launch::suspended(&options.command, &environment).map_err(RecordError::system("fork"))?;
     let cpus: Vec<u32> = machine.online_cpus().collect();
-    let mut events = match Events::open(suspended.pid(), &cpus, sampler.period) {
+    let mut events = match Events::open(suspended.pid(), &cpus, tick::beat(sampler.period)) {
         Ok(events) => events,
         Err(error) => {
             suspended.cancel();
@@ -137,6 +137,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let mut meta = describe(options, &machine, &probe, sampler);
     let mut session = Session::new(Sink::new(writer), meta.sampler.period, meta.page_bytes);
     session.only = options.only;
+    session.clock = tick::clock_of(meta.sampler.period, meta.sampler.tick_cost);
     session.several_nodes = meta.nodes > 1;
     session.callsites.wrappers.clone_from(&options.wrappers);
     if let Some(Refused::Sanitizer(why)) = &refused {
@@ -368,7 +369,8 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
     let period = tick::period_of(rate);
     let rate_hz = 1e9 / period as f64;
     let only = options.only.map(|access| if access == Access::Read { "read" } else { "write" }.to_owned());
-    Ok(SamplerMeta { kind: "clock".into(), period, rate_hz, tick_cost: cost, overhead: cost * rate_hz / 1e9, only })
+    let overhead = cost * rate_hz / 1e9;
+    Ok(SamplerMeta { kind: "clock".into(), period, rate_hz, tick_cost: cost, overhead, only, counted: None })
 }
 
 fn refusal(error: io::Error, probe: &Probe) -> RecordError {

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
-use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, Rule, SampleRow, ThreadRow};
+use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, Rule, SampleRow, ThreadRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
+use crate::clock::counts::Factors;
+use crate::clock::counts::evidence::{Clock, Sample};
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
 use crate::code_places::CodePlaces;
@@ -45,6 +47,8 @@ pub struct Session {
     pub(crate) evicted: Evicted,
     /// Nanoseconds of thread time that a sample stands for.
     period: i64,
+    /// How samples of a thread follow each other.
+    pub clock: Clock,
     /// Objects other than heap and mmap that were touched.
     pub(crate) named: PerProcess<FxHashMap<crate::objects::Key, numamma_trace::ObjectRow>>,
     /// Live heap and mmap objects that were touched: only those get a row when they go.
@@ -60,6 +64,8 @@ pub struct Session {
     /// What has been looked up of code addresses.
     pub(crate) callsites: CallSites,
     code: CodeCache,
+    /// Samples that show a data access.
+    data_samples: u64,
     found: Vec<Found>,
     pub page_bytes: u64,
     /// Whether pages may lie on different nodes.
@@ -80,6 +86,7 @@ impl Session {
             ended: VecDeque::new(),
             evicted: Evicted::default(),
             period: period as i64,
+            clock: Clock::default(),
             named: PerProcess::default(),
             touched: PerProcess::default(),
             tentative: FxHashMap::default(),
@@ -88,6 +95,7 @@ impl Session {
             page_nodes: PerProcess::default(),
             callsites: CallSites::default(),
             code: CodeCache::default(),
+            data_samples: 0,
             found: Vec::new(),
             page_bytes,
             several_nodes: false,
@@ -236,14 +244,29 @@ impl Session {
         let machine = Machine::new(general, registers.flags, located.bias, self.tasks.threads[thread].pointer);
         let mut found = std::mem::take(&mut self.found);
         let mut unit = located.unit.borrow_mut();
-        let (code, recovery) = unit.parts();
+        let (code, recovery, learnt) = unit.parts();
         let rule = rules::accesses(code, recovery, located.index, &machine, &mut found);
+        if code.whole {
+            let before = found.first().filter(|_| rule == Rule::Before);
+            let sample = Sample {
+                at: located.index,
+                center: before.map_or(located.index, |found| found.op),
+                stalled: code.may_have_stalled(located.index),
+                time,
+                clock: self.clock,
+                number: self.tasks.threads[thread].row.samples as u64,
+                machine: &machine,
+            };
+            learnt.add(code, thread as i32, sample);
+        }
         let blamed = matches!(rule, Rule::Before | Rule::Forward);
         let wanted = |f: &Found| self.only.is_none_or(|only| f.operand.access as i32 & only as i32 != 0);
         // An access of the other kind takes its cost with it; the counts of the block's other accesses stay.
         let blamed = blamed && found.first().is_some_and(wanted);
         found.retain(wanted);
-        if !matches!(rule, Rule::Before | Rule::Forward) {
+        if matches!(rule, Rule::Before | Rule::Forward) {
+            self.data_samples += 1;
+        } else {
             self.code_places.note(process, ip, place);
             self.push_unknown(time, thread, cpu, ip, rule);
         }
@@ -251,6 +274,9 @@ impl Session {
             let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
             let place = self.place(process, row_ip);
             self.code_places.note(process, row_ip, place);
+            if access.accesses > 0.0 {
+                learnt.weigh((thread as i32, row_ip, access.operand.access as i32), access.op, access.accesses);
+            }
             self.sink.samples.push(SampleRow {
                 time,
                 thread: thread as i32,
@@ -262,6 +288,7 @@ impl Session {
                 rule: access.rule as i32,
                 cost: if blamed && n == 0 { self.period } else { 0 },
                 accesses: access.accesses,
+                ground: NONE,
             });
             self.touch(process, thread, access.addr, time);
         }
@@ -279,6 +306,16 @@ impl Session {
         }
     }
 
+    /// What turns the weights of the samples' rows into counts of accesses.
+    pub fn count_factors(&self) -> Factors {
+        self.code.factors(self.period - self.clock.cost)
+    }
+
+    /// A number of samples as a part (0..1) of those that show a data access.
+    pub fn share_of_data_samples(&self, samples: u64) -> f64 {
+        samples as f64 / self.data_samples.max(1) as f64
+    }
+
     fn push_unknown(&mut self, time: i64, thread: ThreadId, cpu: i32, ip: u64, rule: Rule) {
         self.sink.samples.push(SampleRow {
             time,
@@ -291,6 +328,7 @@ impl Session {
             rule: rule as i32,
             cost: self.period,
             accesses: 0.0,
+            ground: NONE,
         });
     }
 

@@ -45,7 +45,7 @@ macro_rules! finite {
 finite!(Run { wall_s, started_unix_s });
 finite!(Sampler { rate_hz, overhead_estimate });
 finite!(Cost { seconds, share } errors { error });
-finite!(Accesses { reads, writes, share } errors { error });
+finite!(Accesses { reads, writes, share } errors { error, ground });
 finite!(Remote { reads, writes, share });
 finite!(ThreadShare { cost_share, access_share } errors { error });
 finite!(Pattern { confidence });

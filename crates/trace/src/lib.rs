@@ -29,8 +29,8 @@ pub use error::TraceError;
 pub use losses::{LossKind, Losses};
 pub use meta::{Meta, SamplerMeta};
 pub use schema::{
-    ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, MarkerRow, ModuleRow, NONE, ObjectKind,
-    ObjectRow, PageNodeRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
+    ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, GroundRow, MarkerRow, ModuleRow, NONE,
+    ObjectKind, ObjectRow, PageNodeRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
 };
 pub use table::{Column, Table};
 pub use writer::DatasetWriter;

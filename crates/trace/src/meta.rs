@@ -66,6 +66,10 @@ pub struct SamplerMeta {
     /// `read` or `write` if only samples of such accesses were kept.
     #[serde(default)]
     pub only: Option<String>,
+    /// The part of the samples at data accesses whose counts stand on a ground (0..1); absent where `samples.accesses` is in
+    /// units of samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<f64>,
 }
 
 #[cfg(test)]

@@ -23,7 +23,19 @@ table! {
         access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
         rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop.",
         cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rule spread.",
-        accesses: f32 = "Estimated accesses that the row stands for, in units of samples (clock sampler).",
+        accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent).",
+        ground: i32 = "What the estimate stands on: grounds.ground; -1 if nothing but the time that was spent." or -1,
+    }
+}
+
+table! {
+    /// What tells how often some code ran in a thread: a loop's counter that moved on between samples.
+    GroundRow = "grounds" {
+        ground: i32 = "Number of the ground.",
+        thread: i32 = "Thread: threads.thread.",
+        ip: i64 = "Run-time address of the first instruction of the innermost loop whose code it is of.",
+        samples: i64 = "Samples of the thread in that code.",
+        error: f64 = "Relative standard error of the number of runs, the same for all rows with this ground.",
     }
 }
 
@@ -193,6 +205,7 @@ pub const ALL_TABLES: &[TableInfo] = &[
     info::<ModuleRow>(),
     info::<FirstTouchRow>(),
     info::<PageNodeRow>(),
+    info::<GroundRow>(),
     info::<MarkerRow>(),
     info::<CodeRow>(),
 ];

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use numamma_trace::Access;
 use rustc_hash::FxHashMap;
 
+use super::counts::{Factors, Learnt};
 use super::lift::{Code, Op};
 use super::rules::Recovery;
 use crate::modules::ModuleStore;
@@ -23,16 +24,17 @@ const BEFORE: u64 = 512;
 pub struct Unit {
     code: Code,
     recovery: Recovery,
+    learnt: Learnt,
 }
 
 impl Unit {
     fn new(code: Code) -> Rc<RefCell<Self>> {
-        Rc::new(RefCell::new(Self { code, recovery: Recovery::default() }))
+        Rc::new(RefCell::new(Self { code, recovery: Recovery::default(), learnt: Learnt::default() }))
     }
 
-    /// The code, and the account of its operands.
-    pub fn parts(&mut self) -> (&Code, &mut Recovery) {
-        (&self.code, &mut self.recovery)
+    /// The code, the account of its operands, and what has been learnt of it.
+    pub fn parts(&mut self) -> (&Code, &mut Recovery, &mut Learnt) {
+        (&self.code, &mut self.recovery, &mut self.learnt)
     }
 }
 
@@ -57,6 +59,8 @@ pub struct CodeCache {
     file_windows: FxHashMap<(PathId, u64), Rc<RefCell<Unit>>>,
     /// Windows in memory, by process and sampled address, with the bytes they were made from: such code changes.
     memory_windows: FxHashMap<(i32, u64), Window>,
+    /// What such code was before it changed.
+    former: Vec<Rc<RefCell<Unit>>>,
 }
 
 impl CodeCache {
@@ -90,6 +94,15 @@ impl CodeCache {
         }
         self.in_memory(pid, ip)
             .map_or(Access::Unknown, |located| access(&located.unit.borrow().code.ops[located.index]))
+    }
+
+    /// What turns the weights of samples' rows into counts of accesses. `period`: nanoseconds of the program's
+    /// that a sample stands for.
+    pub fn factors(&self, period: i64) -> Factors {
+        let windows = self.memory_windows.values().map(|(_, unit)| unit);
+        let units = self.functions.values().chain(self.file_windows.values()).chain(windows).chain(&self.former);
+        let units: Vec<_> = units.map(|unit| unit.borrow()).collect();
+        Factors::find(units.iter().map(|unit| (&unit.code, &unit.learnt)), period as f64)
     }
 
     fn in_file(&mut self, modules: &mut ModuleStore, path: PathId, vaddr: u64, bias: u64) -> Option<Located> {
@@ -141,7 +154,8 @@ impl CodeCache {
         let Some((start, bytes)) = read(ip.saturating_sub(BEFORE)).or_else(|| read(ip)) else { return };
         if self.memory_windows.get(&(pid, ip)).is_none_or(|(old, _)| *old != bytes) {
             let unit = Unit::new(Code::decode_round(&bytes, start, ip));
-            self.memory_windows.insert((pid, ip), (bytes, unit));
+            let former = self.memory_windows.insert((pid, ip), (bytes, unit));
+            self.former.extend(former.map(|(_, unit)| unit));
         }
     }
 }

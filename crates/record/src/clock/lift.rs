@@ -134,6 +134,19 @@ pub struct Op {
     pub waits: bool,
     /// A system call: what took the time is in the kernel.
     pub enters_kernel: bool,
+    /// Where code goes on that is not followed; without meaning unless the effect is [`Effect::Leave`].
+    pub leaves: Leaves,
+}
+
+/// How an instruction leaves straight-line code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// A call: goes on behind it. With the function's address if the instruction names it.
+    Call(Option<u64>),
+    /// A jump through a register or memory: a table of cases, or a tail call.
+    Indirect,
+    /// It does not come back: a return, a trap.
+    End,
 }
 
 /// A decoded stretch of code: a function, or a window of unknown code.
@@ -197,6 +210,13 @@ impl Code {
     /// Index of the instruction at `ip`, if one begins there.
     pub fn index(&self, ip: u64) -> Option<usize> {
         self.ops.binary_search_by_key(&ip, |op| op.ip).ok()
+    }
+
+    /// Whether what a sample at an instruction waited for may be memory or a branch gone wrong, rather than its turn: the
+    /// instruction before loads, or it is where branches lead.
+    pub fn may_have_stalled(&self, n: usize) -> bool {
+        let loads = |op: &Op| op.operands.iter().flatten().any(|o| o.access as i32 & Access::Read as i32 != 0);
+        n == 0 || self.ops[n].leader || loads(&self.ops[n - 1])
     }
 
     /// The basic block round an instruction: indices of its first and last one.
@@ -268,6 +288,13 @@ fn lift(i: &Instruction, factory: &mut InstructionInfoFactory, leader: bool) -> 
         repeats: (i.has_rep_prefix() || i.has_repne_prefix()) && i.is_string_instruction(),
         enters_kernel: i.mnemonic() == Mnemonic::Syscall,
         waits: matches!(i.mnemonic(), Mnemonic::Pause | Mnemonic::Tpause | Mnemonic::Umwait | Mnemonic::Mwaitx),
+        leaves: match i.flow_control() {
+            FlowControl::Call => Leaves::Call(i.is_call_near().then(|| i.near_branch_target())),
+            FlowControl::IndirectBranch => Leaves::Indirect,
+            FlowControl::Return | FlowControl::Exception | FlowControl::Interrupt => Leaves::End,
+            // An indirect call; transactions go on as well.
+            _ => Leaves::Call(None),
+        },
     }
 }
 

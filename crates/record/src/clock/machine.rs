@@ -33,13 +33,14 @@ impl Machine {
         Self { general, known: u16::MAX, flags: Some(flags), bias, thread_pointer }
     }
 
-    fn get(&self, r: u8) -> Option<u64> {
+    /// A general register, in the processor's numbering, if it is known.
+    pub fn register(&self, r: u8) -> Option<u64> {
         (self.known >> r & 1 == 1).then(|| self.general[usize::from(r)])
     }
 
     fn value(&self, v: Value) -> Option<u64> {
         match v {
-            Value::Register(r) => self.get(r),
+            Value::Register(r) => self.register(r),
             Value::Immediate(v) => Some(v as u64),
         }
     }
@@ -64,10 +65,10 @@ impl Machine {
             address = address.wrapping_add(self.bias);
         }
         if let Some(base) = o.base {
-            address = address.wrapping_add(self.get(base)?);
+            address = address.wrapping_add(self.register(base)?);
         }
         if let Some(index) = o.index {
-            address = address.wrapping_add(self.get(index)?.wrapping_mul(u64::from(o.scale)));
+            address = address.wrapping_add(self.register(index)?.wrapping_mul(u64::from(o.scale)));
         }
         Some(address)
     }
@@ -81,14 +82,14 @@ impl Machine {
             Effect::Move { to, from, wide } => self.set(to, self.value(from), wide),
             Effect::Extend { to, from, bits, signed } => {
                 let unused = 64 - u32::from(bits);
-                let extended = self.get(from).map(|v| {
+                let extended = self.register(from).map(|v| {
                     let top = v << unused;
                     if signed { (top as i64 >> unused) as u64 } else { top >> unused }
                 });
                 self.set(to, extended, true);
             }
             Effect::MultiplyBy { to, from, by, wide } => {
-                self.set(to, self.get(from).map(|v| v.wrapping_mul(by as u64)), wide);
+                self.set(to, self.register(from).map(|v| v.wrapping_mul(by as u64)), wide);
             }
             Effect::Divide { by, wide } => {
                 let (quotient, remainder) = self.divide(by, wide).unzip();
@@ -100,7 +101,7 @@ impl Machine {
                 self.set(to, Some(0), true);
                 self.set_logic_flags(0, wide);
             }
-            Effect::Arithmetic { op, to, from, wide } => match self.get(to).zip(self.value(from)) {
+            Effect::Arithmetic { op, to, from, wide } => match self.register(to).zip(self.value(from)) {
                 Some((a, b)) => {
                     let result = match op {
                         Arithmetic::Add => self.sum(a, b, false, wide),
@@ -116,14 +117,14 @@ impl Machine {
                 None => self.set(to, None, wide),
             },
             Effect::Shift { to, by, wide } => {
-                let shifted = self.get(to).map(|v| {
+                let shifted = self.register(to).map(|v| {
                     let v = if wide { v } else { v & 0xffff_ffff };
                     if by >= 0 { v << by } else { v >> -i32::from(by) }
                 });
                 self.set(to, shifted, wide);
             }
             Effect::Compare { a, b, wide, test } => {
-                if let Some((a, b)) = self.get(a).zip(self.value(b)) {
+                if let Some((a, b)) = self.register(a).zip(self.value(b)) {
                     if test {
                         self.set_logic_flags(a & b, wide)
                     } else {
@@ -137,7 +138,7 @@ impl Machine {
                     self.set(r, None, true);
                 }
                 if writes != Some(super::lift::STACK_POINTER) {
-                    let moved = self.get(super::lift::STACK_POINTER).map(|v| v.wrapping_add(by as u64));
+                    let moved = self.register(super::lift::STACK_POINTER).map(|v| v.wrapping_add(by as u64));
                     self.set(super::lift::STACK_POINTER, moved, true);
                 }
             }
@@ -154,7 +155,7 @@ impl Machine {
             Effect::Arithmetic { op: kind @ (Arithmetic::Add | Arithmetic::Sub), to, from, wide }
                 if from != Value::Register(to) =>
             {
-                let before = self.get(to).zip(self.value(from)).map(|(r, v)| match kind {
+                let before = self.register(to).zip(self.value(from)).map(|(r, v)| match kind {
                     Arithmetic::Add => r.wrapping_sub(v),
                     _ => r.wrapping_add(v),
                 });
@@ -162,14 +163,14 @@ impl Machine {
                 self.set(to, before, wide);
             }
             Effect::Move { to, from: Value::Register(from), wide: true } if to != from => {
-                let value = self.get(to);
+                let value = self.register(to);
                 if value.is_some() {
                     self.set(from, value, true);
                 }
                 self.set(to, None, true);
             }
             Effect::Address { to, operand, wide } if operand.base == Some(to) && operand.index.is_none() => {
-                let before = self.get(to).map(|v| v.wrapping_sub(operand.displacement as u64));
+                let before = self.register(to).map(|v| v.wrapping_sub(operand.displacement as u64));
                 self.set(to, before, wide);
             }
             Effect::Stack { by, writes } => {
@@ -177,7 +178,7 @@ impl Machine {
                     self.set(r, None, true);
                 }
                 if writes != Some(super::lift::STACK_POINTER) {
-                    let before = self.get(super::lift::STACK_POINTER).map(|v| v.wrapping_sub(by as u64));
+                    let before = self.register(super::lift::STACK_POINTER).map(|v| v.wrapping_sub(by as u64));
                     self.set(super::lift::STACK_POINTER, before, true);
                 }
             }
@@ -215,7 +216,7 @@ impl Machine {
 
     /// Quotient and remainder of rdx:rax by a register; `None` if unknown, or if the program would fault.
     fn divide(&self, by: u8, wide: bool) -> Option<(u64, u64)> {
-        let (low, high, by) = (self.get(RAX)?, self.get(RDX)?, self.get(by)?);
+        let (low, high, by) = (self.register(RAX)?, self.register(RDX)?, self.register(by)?);
         let (dividend, divisor) = if wide {
             (u128::from(high) << 64 | u128::from(low), u128::from(by))
         } else {

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod code;
+pub mod counts;
 pub mod lift;
 pub mod machine;
 pub mod rules;

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::counts::evidence::Clock;
 use crate::perf::attr;
 use crate::perf::events::clock_attr;
 
@@ -71,6 +72,21 @@ pub fn period_of(rate_hz: f64) -> u64 {
     (wanted..).find(prime).unwrap_or(wanted) * 1000
 }
 
+/// The periods of two clocks that together sample once in `period` nanoseconds: the first takes four of five samples, so that a
+/// short thread is seen almost as early as by one clock; the second comes at any time between two of the first, so that what
+/// happens in a fraction of the period is seen too.
+pub fn beat(period: u64) -> [u64; 2] {
+    // Not quite 5/4 and 5: samples of one clock drift through the gaps of the other.
+    [1.2444, 5.093].map(|part| (period as f64 * part / 1000.0).round().max(10.0) as u64 * 1000)
+}
+
+/// How samples of a thread follow each other at that period, when one costs `cost` nanoseconds.
+pub fn clock_of(period: u64, cost: f64) -> Clock {
+    // Ticks come a little late now and then.
+    const LATE: i64 = 50_000;
+    Clock { longest: beat(period)[0] as i64 + LATE, cost: cost as i64 }
+}
+
 /// Nanoseconds per sample, from a turn with sampling and one without.
 fn cost_of(with: Option<&Duration>, without: Option<&Duration>) -> f64 {
     let (Some(with), Some(without)) = (with, without) else { return 0.0 };
@@ -112,6 +128,15 @@ mod tests {
         assert_eq!(rate_for(0.02, 1.0, None), *RATES.end());
         assert_eq!(rate_for(0.0001, 20_000.0, None), *RATES.start());
         assert_eq!(rate_for(0.02, 1000.0, Some(3000)), 3000.0);
+    }
+
+    #[test]
+    fn two_clocks_take_as_many_samples_as_one() {
+        for period in [211_000, 709_000, 10_000_000] {
+            let [a, b] = beat(period).map(|period| 1e9 / period as f64);
+            assert!(((a + b) / (1e9 / period as f64) - 1.0).abs() < 0.01);
+            assert!(a != b);
+        }
     }
 
     #[test]

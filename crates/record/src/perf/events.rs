@@ -51,9 +51,10 @@ const FLAGS: u64 = attr::DISABLED
     | attr::USE_CLOCKID;
 
 impl Events {
-    /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch.
-    pub fn open(pid: i32, cpus: &[u32], period: u64) -> io::Result<Self> {
-        let clock = clock_attr(period);
+    /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch, `periods` those of the
+    /// clocks that sample.
+    pub fn open(pid: i32, cpus: &[u32], periods: [u64; 2]) -> io::Result<Self> {
+        let [clock, second] = periods.map(clock_attr);
         let sideband = Attr {
             kind: attr::TYPE_SOFTWARE,
             config: attr::SW_DUMMY,
@@ -95,6 +96,10 @@ impl Events {
             };
             events.sources.insert(id(&fd)?, Source::Clock);
             let ring = map_largest(fd, &mut largest)?;
+            let beat = attr::open(&second, pid, cpu as i32)?;
+            events.sources.insert(id(&beat)?, Source::Clock);
+            ring.redirect(&beat)?;
+            events._redirected.push(beat);
             let other = attr::open(&sideband, pid, cpu as i32)?;
             ring.redirect(&other)?;
             events._redirected.push(other);

@@ -30,6 +30,7 @@ pub fn objects(selection: &Selection) -> String {
             ("writes", &|o| o.accesses.writes.into()),
             ("access_share", &|o| o.accesses.share.into()),
             ("access_error", &|o| o.accesses.error.into()),
+            ("access_ground", &|o| o.accesses.ground.into()),
             ("remote_reads", &|o| o.remote.reads.into()),
             ("remote_writes", &|o| o.remote.writes.into()),
             ("remote_share", &|o| o.remote.share.into()),

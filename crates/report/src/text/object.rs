@@ -56,7 +56,10 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
         if half.is_empty() { units::percent(share) } else { format!("{} {half}", units::percent(share)) }
     };
     let cost = with(object.cost.share, object.cost.error);
-    let accesses = with(object.accesses.share, object.accesses.error);
+    let mut accesses = with(object.accesses.share, object.accesses.error);
+    if object.accesses.is_cost_only() {
+        accesses = format!("no ground for a count; by time alone {accesses}");
+    }
     let (reads, writes) = (units::count(object.accesses.reads), units::count(object.accesses.writes));
     let samples = units::plural(object.samples, "sample");
     out += &page.labelled("  what", &what.join(dot));

@@ -110,7 +110,14 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         Cell::new(&time).phrase(&time),
         count(access != Access::Write, object.accesses.reads, "reads"),
         count(access != Access::Read, object.accesses.writes, "writes"),
-        Cell::new(units::percent(access_share)).phrase(format!("{} of {}", units::percent(access_share), noun(access))),
+        match object.accesses.is_cost_only() {
+            true => Cell::new("cost only").phrase("cost only: no ground for a count"),
+            false => Cell::new(units::percent(access_share)).phrase(format!(
+                "{} of {}",
+                units::percent(access_share),
+                noun(access)
+            )),
+        },
         remote(selection, object),
         Cell::new(&threads).phrase(format!("{} {threads}", shares::noun(object.threads.len()))),
         Cell::new(&touch).phrase(if touch == "-" {

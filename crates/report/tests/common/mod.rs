@@ -105,7 +105,13 @@ pub fn object(id: usize, name: &str, kind: &str, bytes: u64, share: f64, threads
         pages: bytes / 4096,
         samples: accesses as u64,
         cost: Cost { seconds: share * 47.3, share, error: Some((share * (1.0 - share) / 47_301.0).sqrt() * 1.96) },
-        accesses: Accesses { reads: accesses * 0.75, writes: accesses * 0.25, share: share * 0.95, error: Some(0.004) },
+        accesses: Accesses {
+            reads: accesses * 0.75,
+            writes: accesses * 0.25,
+            share: share * 0.95,
+            error: Some(0.004),
+            ground: Some(0.9),
+        },
         remote: Remote {
             reads: accesses * 0.375,
             writes: accesses * 0.125,
@@ -184,7 +190,7 @@ fn lines() -> Vec<Line> {
         line,
         module: "stencil".into(),
         cost: Cost { seconds: share * 47.3, share, error: Some(0.004) },
-        accesses: Accesses { reads: share * 35_000.0, writes: share * 12_000.0, share, error: None },
+        accesses: Accesses { reads: share * 35_000.0, writes: share * 12_000.0, share, error: None, ground: None },
         objects: objects.to_vec(),
     };
     vec![

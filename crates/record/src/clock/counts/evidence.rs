@@ -1,0 +1,272 @@
+//! What samples tell of how often code ran: counters that moved on between two samples, branches whose direction the flags
+//! tell, rounds that a loop had left, and where time was spent.
+
+use rustc_hash::FxHashMap;
+
+use super::super::lift::{Code, Effect, STACK_POINTER, Value};
+use super::super::machine::Machine;
+use super::graph::{Counter, Graph};
+
+/// A pair of samples with more samples of the thread between them is not taken for one stay in a loop.
+const LONGEST_GAP: u64 = 64;
+/// Between samples that lie closer than so many times the cost of one, how much of the time is the program's is not certain.
+const SHORTEST: i64 = 3;
+/// Rounds per nanosecond that no machine makes.
+const MOST_ROUNDS: f64 = 4.0;
+
+/// What one thread's samples in one stretch of code tell.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    pub blocks: Vec<BlockEvidence>,
+    /// By loop and counter.
+    pub loops: Vec<Vec<CounterEvidence>>,
+    /// Of repeated string instructions: how many elements they had left.
+    pub repeats: FxHashMap<usize, Remaining>,
+    last: Option<Last>,
+}
+
+/// Of a basic block.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BlockEvidence {
+    pub samples: u32,
+    /// Those of them that may have waited for memory, see [`Code::may_have_stalled`].
+    pub stalled: u32,
+    /// How often the branch at its end was about to be taken, and not.
+    pub taken: u32,
+    pub passed: u32,
+}
+
+/// Of a loop's counter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CounterEvidence {
+    /// By the time between the two samples of a pair, see [`gap_of`]: a loop that is short begins anew between distant samples.
+    pub gaps: [Pairs; GAPS],
+    /// Rounds that were left until the loop's test would end it.
+    pub remaining: Remaining,
+}
+
+/// Pairs of samples in a loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pairs {
+    /// Those in one stay in the loop.
+    pub good: u32,
+    /// The rounds between them.
+    pub rounds: f64,
+    /// The squares of the rounds, for their spread.
+    pub squares: f64,
+    /// Nanoseconds between them.
+    pub time: f64,
+    /// Pairs between which the loop began anew.
+    pub broken: u32,
+    /// Those of them with nothing else between: rounds by which the counter stood further on (so less than 0).
+    pub again: u32,
+    pub again_rounds: f64,
+    pub again_time: f64,
+}
+
+impl Pairs {
+    pub fn join(&mut self, other: &Self) {
+        self.good += other.good;
+        self.rounds += other.rounds;
+        self.squares += other.squares;
+        self.time += other.time;
+        self.broken += other.broken;
+        self.again += other.again;
+        self.again_rounds += other.again_rounds;
+        self.again_time += other.again_time;
+    }
+}
+
+/// Classes of times between two samples.
+pub const GAPS: usize = 10;
+
+/// The class: below 8 us, below 16 us, and so on.
+fn gap_of(nanoseconds: i64) -> usize {
+    ((nanoseconds.max(1) as u64 / 4000).max(1).ilog2() as usize).min(GAPS - 1)
+}
+
+/// Numbers of rounds, added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Remaining {
+    pub samples: u32,
+    pub sum: f64,
+    pub squares: f64,
+    pub most: f64,
+}
+
+impl Remaining {
+    fn add(&mut self, rounds: f64) {
+        self.samples += 1;
+        self.sum += rounds;
+        self.squares += rounds * rounds;
+        self.most = self.most.max(rounds);
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.most = self.most.max(other.most);
+    }
+}
+
+/// The last sample here.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    block: usize,
+    time: i64,
+    /// Number of the sample among the thread's.
+    number: u64,
+    machine: Machine,
+}
+
+/// How samples follow each other, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// Longest time that can lie between two samples of a thread that runs.
+    pub longest: i64,
+    /// What a sample takes of it.
+    pub cost: i64,
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// Index of the sampled instruction.
+    pub at: usize,
+    /// Index of the one that the time went to, which may be in another block.
+    pub center: usize,
+    /// Whether it may have waited for memory.
+    pub stalled: bool,
+    pub time: i64,
+    pub clock: Clock,
+    pub number: u64,
+    pub machine: &'a Machine,
+}
+
+impl Evidence {
+    /// Adds what a sample tells.
+    pub fn add(&mut self, code: &Code, graph: &Graph, sample: Sample<'_>) {
+        self.blocks.resize(graph.blocks.len(), BlockEvidence::default());
+        self.loops.resize_with(graph.loops.len(), Vec::new);
+        let block = graph.block_of(sample.at);
+        let center = &mut self.blocks[graph.block_of(sample.center)];
+        center.samples += 1;
+        center.stalled += u32::from(sample.stalled);
+        if let Some(taken) = direction(code, graph, &sample) {
+            let of = &mut self.blocks[block];
+            *(if taken { &mut of.taken } else { &mut of.passed }) += 1;
+        }
+        if code.ops[sample.at].repeats
+            && let Some(left) = sample.machine.register(1)
+        {
+            self.repeats.entry(sample.at).or_default().add(left as f64);
+        }
+        for n in graph.loops_of(block) {
+            let of = &graph.loops[n];
+            self.loops[n].resize(of.counters.len(), CounterEvidence::default());
+            for test in &of.tests {
+                if let Some(rounds) = left(&of.counters[test.counter], test.bound, sample.machine) {
+                    self.loops[n][test.counter].remaining.add(rounds);
+                }
+            }
+            let Some(last) = self.last.as_ref().filter(|last| of.contains(last.block)) else { continue };
+            if sample.number - last.number > LONGEST_GAP
+                || sample.machine.register(STACK_POINTER) != last.machine.register(STACK_POINTER)
+            {
+                continue;
+            }
+            let time = sample.time - last.time;
+            let next = sample.number == last.number + 1;
+            // The program's own; the cost of a sample comes behind its registers.
+            let own = time - sample.clock.cost * (sample.number - last.number) as i64;
+            if own < SHORTEST * sample.clock.cost || next && time > sample.clock.longest {
+                // Too short to tell, or the thread did not run all the time.
+                continue;
+            }
+            for (counter, evidence) in of.counters.iter().zip(&mut self.loops[n]) {
+                let pairs = &mut evidence.gaps[gap_of(own)];
+                match rounds(counter, &last.machine, sample.machine) {
+                    Some(rounds) if rounds >= 0.0 && rounds <= own as f64 * MOST_ROUNDS => {
+                        pairs.good += 1;
+                        pairs.rounds += rounds;
+                        pairs.squares += rounds * rounds;
+                        pairs.time += own as f64;
+                    }
+                    moved => {
+                        pairs.broken += 1;
+                        if let Some(moved) = moved.filter(|moved| *moved < 0.0 && next) {
+                            pairs.again += 1;
+                            pairs.again_rounds += moved;
+                            pairs.again_time += own as f64;
+                        }
+                    }
+                }
+            }
+        }
+        self.last = Some(Last { block, time: sample.time, number: sample.number, machine: *sample.machine });
+    }
+
+    /// Adds what another thread's samples of the same code tell.
+    pub fn join(&mut self, other: &Self) {
+        self.blocks.resize(other.blocks.len(), BlockEvidence::default());
+        for (to, from) in self.blocks.iter_mut().zip(&other.blocks) {
+            to.samples += from.samples;
+            to.stalled += from.stalled;
+            to.taken += from.taken;
+            to.passed += from.passed;
+        }
+        self.loops.resize_with(other.loops.len(), Vec::new);
+        for (to, from) in self.loops.iter_mut().zip(&other.loops) {
+            to.resize(to.len().max(from.len()), CounterEvidence::default());
+            for (to, from) in to.iter_mut().zip(from) {
+                to.gaps.iter_mut().zip(&from.gaps).for_each(|(to, from)| to.join(from));
+                to.remaining.join(&from.remaining);
+            }
+        }
+        for (&op, remaining) in &other.repeats {
+            self.repeats.entry(op).or_default().join(remaining);
+        }
+    }
+
+    /// Samples in all.
+    pub fn samples(&self) -> u64 {
+        self.blocks.iter().map(|block| u64::from(block.samples)).sum()
+    }
+}
+
+/// Whether the branch at the end of the sampled block was about to be taken; `None` if the registers do not tell.
+fn direction(code: &Code, graph: &Graph, sample: &Sample<'_>) -> Option<bool> {
+    let last = graph.blocks[graph.block_of(sample.at)].last;
+    let Effect::Branch { condition, .. } = code.ops[last].effect else { return None };
+    let mut machine = *sample.machine;
+    code.ops[sample.at..last].iter().for_each(|op| machine.step(op));
+    machine.taken(condition)
+}
+
+/// By how much a counter moved on between two samples, in rounds; less than 0 if it stood further on before. `None` if it does
+/// not count these rounds, or that is not known.
+fn rounds(counter: &Counter, before: &Machine, after: &Machine) -> Option<f64> {
+    let (before, after) = (before.register(counter.register)?, after.register(counter.register)?);
+    let moved = match counter.wide {
+        true => after.wrapping_sub(before) as i64,
+        false => i64::from((after as u32).wrapping_sub(before as u32) as i32),
+    };
+    let rounds = moved.checked_div(counter.step)?;
+    (moved % counter.step == 0).then_some(rounds as f64)
+}
+
+/// Rounds until a counter comes to its bound; `None` if it is beyond.
+fn left(counter: &Counter, bound: Value, machine: &Machine) -> Option<f64> {
+    let at = machine.register(counter.register)?;
+    let bound = match bound {
+        Value::Register(r) => machine.register(r)?,
+        Value::Immediate(v) => v as u64,
+    };
+    let way = match counter.wide {
+        true => bound.wrapping_sub(at) as i64,
+        false => i64::from((bound as u32).wrapping_sub(at as u32) as i32),
+    };
+    let rounds = way.checked_div(counter.step)?;
+    (rounds >= 0).then_some(rounds as f64)
+}

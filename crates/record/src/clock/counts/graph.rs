@@ -1,0 +1,440 @@
+//! The flow graph of a function: basic blocks, the ways between them, loops and what counts their rounds.
+//!
+//! ```text
+//!          entry
+//!            |
+//!            v
+//!      +-> header <-+      a loop is its header and everything on a way back to it (natural loops: Aho, Sethi, Ullman,
+//!      |    |   |   |      "Compilers", 10.4); loops of one header are one loop. Code with several heads (a goto into a
+//!      |    v   v   |      loop) has none.
+//!      +-- a     b -+
+//! ```
+
+use super::super::lift::{Arithmetic, Code, Effect, Leaves, STACK_POINTER, Value};
+
+/// Registers that a call may change: rax, rcx, rdx, rsi, rdi, r8 to r11 (System V ABI, 3.2.1).
+const CALL_CLOBBERS: u16 = 0b0000_1111_1100_0111;
+
+/// The flow graph of one stretch of code.
+#[derive(Debug, Default)]
+pub struct Graph {
+    pub blocks: Vec<Block>,
+    pub edges: Vec<Edge>,
+    /// Outer loops before those inside them.
+    pub loops: Vec<Loop>,
+    of_op: Vec<u32>,
+}
+
+/// A basic block.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Its first and last instruction.
+    pub first: usize,
+    pub last: usize,
+    /// Edges that lead here and from here.
+    pub into: Vec<usize>,
+    pub out: Vec<usize>,
+    /// The innermost loop that it is in.
+    pub innermost: Option<usize>,
+    /// Whether every way here from the entry is known.
+    pub known: bool,
+}
+
+/// A way between two blocks; `None` is outside of the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    pub from: Option<usize>,
+    pub to: Option<usize>,
+    /// The branch was taken; false for the way behind it.
+    pub taken: bool,
+}
+
+/// A loop.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    pub header: usize,
+    pub parent: Option<usize>,
+    /// In order of their numbers.
+    pub blocks: Vec<usize>,
+    pub counters: Vec<Counter>,
+    pub tests: Vec<Test>,
+}
+
+/// A register that grows by the same amount in each round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    pub register: u8,
+    pub step: i64,
+    /// 64 bits; else 32.
+    pub wide: bool,
+}
+
+/// A branch that leaves the loop when a counter has come to a bound that stays the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    pub counter: usize,
+    pub bound: Value,
+}
+
+impl Loop {
+    pub fn contains(&self, block: usize) -> bool {
+        self.blocks.binary_search(&block).is_ok()
+    }
+}
+
+impl Graph {
+    /// The graph of `code`.
+    pub fn of(code: &Code) -> Self {
+        let mut graph = Graph::default();
+        graph.find_blocks(code);
+        graph.find_edges(code);
+        let dominators = graph.dominators();
+        graph.find_loops(&dominators);
+        for n in 0..graph.loops.len() {
+            let counters = graph.counters(code, n, &dominators);
+            graph.loops[n].counters = counters;
+            graph.loops[n].tests = graph.tests(code, n);
+        }
+        graph
+    }
+
+    /// The block that holds an instruction.
+    pub fn block_of(&self, op: usize) -> usize {
+        self.of_op[op] as usize
+    }
+
+    /// The loops that a block is in, the innermost first.
+    pub fn loops_of(&self, block: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(self.blocks[block].innermost, |&n| self.loops[n].parent)
+    }
+
+    fn find_blocks(&mut self, code: &Code) {
+        for (n, op) in code.ops.iter().enumerate() {
+            if op.leader || n == 0 {
+                self.blocks.push(Block { first: n, last: n, ..Block::default() });
+            }
+            self.blocks.last_mut().expect("the first instruction began one").last = n;
+            self.of_op.push(self.blocks.len() as u32 - 1);
+        }
+    }
+
+    fn find_edges(&mut self, code: &Code) {
+        let mut indirect = Vec::new();
+        for from in 0..self.blocks.len() {
+            let target = |to: u64| code.index(to).map(|op| self.of_op[op] as usize);
+            let next = (from + 1 < self.blocks.len()).then_some(from + 1);
+            let op = &code.ops[self.blocks[from].last];
+            let (taken, behind) = match op.effect {
+                Effect::Jump { to } => (Some(target(to)), None),
+                Effect::Branch { to, .. } => (Some(target(to)), Some(next)),
+                Effect::Leave => match op.leaves {
+                    Leaves::Call(_) => (None, Some(next)),
+                    Leaves::Indirect => {
+                        indirect.push(from);
+                        (None, None)
+                    }
+                    Leaves::End => (Some(None), None),
+                },
+                _ => (None, Some(next)),
+            };
+            for (to, taken) in [(taken, true), (behind, false)] {
+                if let Some(to) = to {
+                    self.connect(Some(from), to, taken);
+                }
+            }
+        }
+        // The cases of a switch are where no other way leads.
+        let cases: Vec<usize> = (1..self.blocks.len()).filter(|&to| self.blocks[to].into.is_empty()).collect();
+        for &from in &indirect {
+            cases.iter().for_each(|&to| self.connect(Some(from), Some(to), true));
+            // It may also be a call at the end of the function.
+            self.connect(Some(from), None, true);
+        }
+        for to in 0..self.blocks.len() {
+            self.blocks[to].known = to != 0 && !self.blocks[to].into.is_empty();
+            if !self.blocks[to].known {
+                self.connect(None, Some(to), false);
+            }
+        }
+    }
+
+    fn connect(&mut self, from: Option<usize>, to: Option<usize>, taken: bool) {
+        let edge = self.edges.len();
+        self.edges.push(Edge { from, to, taken });
+        if let Some(from) = from {
+            self.blocks[from].out.push(edge);
+        }
+        if let Some(to) = to {
+            self.blocks[to].into.push(edge);
+        }
+    }
+
+    fn successors(&self, block: usize) -> impl Iterator<Item = usize> {
+        self.blocks[block].out.iter().filter_map(|&edge| self.edges[edge].to)
+    }
+
+    fn predecessors(&self, block: usize) -> impl Iterator<Item = usize> {
+        self.blocks[block].into.iter().filter_map(|&edge| self.edges[edge].from)
+    }
+
+    /// Blocks that can be reached, each behind those before it on some way; what lies outside leads to the first of them.
+    fn reverse_postorder(&self) -> Vec<usize> {
+        let (mut seen, mut order) = (vec![false; self.blocks.len()], Vec::new());
+        for root in (0..self.blocks.len()).filter(|&block| !self.blocks[block].known) {
+            if std::mem::replace(&mut seen[root], true) {
+                continue;
+            }
+            let mut open = vec![(root, self.successors(root).collect::<Vec<_>>())];
+            while let Some((block, left)) = open.last_mut() {
+                match left.pop() {
+                    Some(next) if !std::mem::replace(&mut seen[next], true) => {
+                        open.push((next, self.successors(next).collect()));
+                    }
+                    Some(_) => {}
+                    None => {
+                        order.push(*block);
+                        open.pop();
+                    }
+                }
+            }
+        }
+        order.reverse();
+        order
+    }
+
+    /// The immediate dominator of each block (Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm"); what lies
+    /// outside dominates the blocks that it leads to.
+    fn dominators(&self) -> Dominators {
+        const UNSEEN: usize = usize::MAX;
+        let order = self.reverse_postorder();
+        // Number 0 is the outside.
+        let mut number = vec![UNSEEN; self.blocks.len()];
+        for (n, &block) in order.iter().enumerate() {
+            number[block] = n + 1;
+        }
+        let mut above = vec![UNSEEN; order.len() + 1];
+        above[0] = 0;
+        loop {
+            let mut changed = false;
+            for (n, &block) in order.iter().enumerate().map(|(n, block)| (n + 1, block)) {
+                let outside = (!self.blocks[block].known).then_some(0);
+                let ways = self.predecessors(block).map(|from| number[from]).filter(|&from| from != UNSEEN);
+                let found = ways.chain(outside).filter(|&from| above[from] != UNSEEN).reduce(|mut a, mut b| {
+                    while a != b {
+                        while a > b {
+                            a = above[a];
+                        }
+                        while b > a {
+                            b = above[b];
+                        }
+                    }
+                    a
+                });
+                if let Some(found) = found
+                    && above[n] != found
+                {
+                    above[n] = found;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return Dominators { number, above };
+            }
+        }
+    }
+
+    fn find_loops(&mut self, dominators: &Dominators) {
+        let mut found: Vec<Loop> = Vec::new();
+        for header in 0..self.blocks.len() {
+            let mut open: Vec<usize> =
+                self.predecessors(header).filter(|&from| dominators.dominates(header, from)).collect();
+            if open.is_empty() {
+                continue;
+            }
+            let mut blocks = vec![header];
+            while let Some(block) = open.pop() {
+                if !blocks.contains(&block) {
+                    blocks.push(block);
+                    open.extend(self.predecessors(block));
+                }
+            }
+            blocks.sort_unstable();
+            found.push(Loop { header, parent: None, blocks, counters: Vec::new(), tests: Vec::new() });
+        }
+        found.sort_by_key(|l| std::cmp::Reverse(l.blocks.len()));
+        for n in 0..found.len() {
+            // The smallest of the larger ones that hold it; two loops share no block or one holds the other.
+            found[n].parent = (0..n).rev().find(|&outer| found[outer].contains(found[n].header));
+            for &block in &found[n].blocks {
+                self.blocks[block].innermost = Some(n);
+            }
+        }
+        self.loops = found;
+    }
+
+    /// Registers that one instruction alone changes in the loop, by a constant, once in each round.
+    fn counters(&self, code: &Code, n: usize, dominators: &Dominators) -> Vec<Counter> {
+        let body = &self.loops[n];
+        let latches: Vec<usize> = self.predecessors(body.header).filter(|&from| body.contains(from)).collect();
+        let (mut once, mut often, mut steps) = (0_u16, 1_u16 << STACK_POINTER, [None; 16]);
+        for &block in &body.blocks {
+            for op in &code.ops[self.blocks[block].first..=self.blocks[block].last] {
+                let clobbers = match (op.effect, op.leaves) {
+                    (Effect::Leave, Leaves::Call(_)) => CALL_CLOBBERS,
+                    _ => 0,
+                };
+                often |= op.writes & once | clobbers;
+                once |= op.writes;
+                let in_each_round = self.blocks[block].innermost == Some(n)
+                    && latches.iter().all(|&latch| dominators.dominates(block, latch));
+                let step = match op.effect {
+                    Effect::Arithmetic { op: Arithmetic::Add, to, from: Value::Immediate(by), wide } => {
+                        Some((to, by, wide))
+                    }
+                    Effect::Arithmetic { op: Arithmetic::Sub, to, from: Value::Immediate(by), wide } => {
+                        Some((to, by.wrapping_neg(), wide))
+                    }
+                    Effect::Address { to, operand, wide }
+                        if operand.base == Some(to) && operand.index.is_none() && !operand.thread_relative =>
+                    {
+                        Some((to, operand.displacement, wide))
+                    }
+                    _ => None,
+                };
+                if let Some((register, step, wide)) = step.filter(|(_, step, _)| in_each_round && *step != 0) {
+                    steps[usize::from(register)] = Some(Counter { register, step, wide });
+                }
+            }
+        }
+        steps.into_iter().flatten().filter(|counter| (once & !often) >> counter.register & 1 == 1).collect()
+    }
+
+    /// Branches out of the loop that compare a counter with what stays the same.
+    fn tests(&self, code: &Code, n: usize) -> Vec<Test> {
+        let body = &self.loops[n];
+        let ops = |block: usize| &code.ops[self.blocks[block].first..=self.blocks[block].last];
+        let written = body.blocks.iter().flat_map(|&block| ops(block)).fold(0_u16, |mask, op| {
+            mask | op.writes
+                | if matches!(op.leaves, Leaves::Call(_)) && op.effect == Effect::Leave { CALL_CLOBBERS } else { 0 }
+        });
+        let stays = |value: Value| match value {
+            Value::Register(r) => written >> r & 1 == 0,
+            Value::Immediate(_) => true,
+        };
+        let counter = |register: u8| body.counters.iter().position(|counter| counter.register == register);
+        let mut tests = Vec::new();
+        for &block in &body.blocks {
+            let leaves =
+                self.blocks[block].out.iter().any(|&edge| !self.edges[edge].to.is_some_and(|to| body.contains(to)));
+            if !leaves || !matches!(code.ops[self.blocks[block].last].effect, Effect::Branch { .. }) {
+                continue;
+            }
+            let Some(flags) = ops(block).iter().rev().find(|op| op.writes_flags) else { continue };
+            let test = match flags.effect {
+                Effect::Compare { a, b, test: false, .. } if stays(b) => counter(a).map(|counter| (counter, b)),
+                Effect::Compare { a, b: Value::Register(b), test: false, .. } if stays(Value::Register(a)) => {
+                    counter(b).map(|counter| (counter, Value::Register(a)))
+                }
+                Effect::Compare { a, b: Value::Register(b), test: true, .. } if a == b => {
+                    counter(a).map(|counter| (counter, Value::Immediate(0)))
+                }
+                Effect::Arithmetic { op: Arithmetic::Add | Arithmetic::Sub, to, .. } | Effect::Address { to, .. } => {
+                    counter(to).map(|counter| (counter, Value::Immediate(0)))
+                }
+                _ => None,
+            };
+            tests.extend(test.map(|(counter, bound)| Test { counter, bound }));
+        }
+        tests
+    }
+}
+
+/// Which blocks stand on every way to which.
+struct Dominators {
+    /// Place of a block in the order of the walk, from 1 on; 0 is the outside.
+    number: Vec<usize>,
+    /// By number: that of the immediate dominator.
+    above: Vec<usize>,
+}
+
+impl Dominators {
+    fn dominates(&self, block: usize, other: usize) -> bool {
+        let (Some(&wanted), Some(&start)) = (self.number.get(block), self.number.get(other)) else { return false };
+        if wanted == usize::MAX || start == usize::MAX {
+            return false;
+        }
+        let mut at = start;
+        while at > wanted {
+            at = self.above[at];
+        }
+        at == wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(bytes: &[u8]) -> (Code, Graph) {
+        let code = Code::decode(bytes, 0x1000, true);
+        let graph = Graph::of(&code);
+        (code, graph)
+    }
+
+    /// xor ecx,ecx; L: add rax,[rdi+rcx*8]; inc rcx; cmp rcx,rsi; jne L; ret
+    const SUM: &[u8] = &[0x31, 0xc9, 0x48, 0x03, 0x04, 0xcf, 0x48, 0xff, 0xc1, 0x48, 0x39, 0xf1, 0x75, 0xf4, 0xc3];
+
+    #[test]
+    fn a_loop_knows_its_counter_and_its_bound() {
+        let (_, graph) = graph(SUM);
+        assert_eq!(graph.blocks.len(), 3);
+        let [only] = graph.loops.as_slice() else { panic!("{:?}", graph.loops) };
+        assert_eq!((only.header, only.blocks.as_slice()), (1, &[1][..]));
+        assert_eq!(only.counters, [Counter { register: 1, step: 1, wide: true }]);
+        assert_eq!(only.tests, [Test { counter: 0, bound: Value::Register(6) }]);
+    }
+
+    #[test]
+    fn loops_nest() {
+        // L1: xor ecx,ecx; L2: add rax,[rdi+rcx*8]; inc rcx; cmp rcx,rsi; jne L2; add rdi,64; dec rdx; jne L1; ret
+        let bytes = [
+            0x31, 0xc9, 0x48, 0x03, 0x04, 0xcf, 0x48, 0xff, 0xc1, 0x48, 0x39, 0xf1, 0x75, 0xf4, 0x48, 0x83, 0xc7, 0x40,
+            0x48, 0xff, 0xca, 0x75, 0xe9, 0xc3,
+        ];
+        let (_, graph) = graph(&bytes);
+        let [outer, inner] = graph.loops.as_slice() else { panic!("{:?}", graph.loops) };
+        assert_eq!(
+            (outer.blocks.as_slice(), inner.blocks.as_slice(), inner.parent),
+            (&[0, 1, 2][..], &[1][..], Some(0))
+        );
+        let counters: Vec<(u8, i64)> = outer.counters.iter().map(|c| (c.register, c.step)).collect();
+        // rcx starts anew in each round of the outer loop.
+        assert_eq!(counters, [(2, -1), (7, 64)]);
+        assert_eq!(outer.tests, [Test { counter: 0, bound: Value::Immediate(0) }]);
+        assert_eq!(graph.loops_of(1).collect::<Vec<_>>(), [1, 0]);
+    }
+
+    #[test]
+    fn what_is_not_counted_in_each_round_is_no_counter() {
+        // L: test al,al; je M; inc rcx; M: dec rdx; jne L; ret
+        let (_, graph) = graph(&[0x84, 0xc0, 0x74, 0x03, 0x48, 0xff, 0xc1, 0x48, 0xff, 0xca, 0x75, 0xf4, 0xc3]);
+        assert_eq!(graph.loops[0].counters, [Counter { register: 2, step: -1, wide: true }]);
+    }
+
+    #[test]
+    fn a_call_in_the_loop_spoils_what_it_may_change() {
+        // L: call +0; inc rcx; inc rbx; cmp rbx,rbp; jne L; ret
+        let bytes = [0xe8, 0, 0, 0, 0, 0x48, 0xff, 0xc1, 0x48, 0xff, 0xc3, 0x48, 0x39, 0xeb, 0x75, 0xf0, 0xc3];
+        let (_, graph) = graph(&bytes);
+        assert_eq!(graph.loops[0].counters, [Counter { register: 3, step: 1, wide: true }]);
+        assert_eq!(graph.loops[0].tests, [Test { counter: 0, bound: Value::Register(5) }]);
+    }
+
+    #[test]
+    fn the_cases_of_a_switch_belong_to_the_loop_round_it() {
+        // L: jmp rax; a: inc rcx; jmp L; b: dec rdx; jne L; ret
+        let (_, graph) = graph(&[0xff, 0xe0, 0x48, 0xff, 0xc1, 0xeb, 0xf9, 0x48, 0xff, 0xca, 0x75, 0xf4, 0xc3]);
+        assert_eq!(graph.loops.len(), 1);
+        assert_eq!(graph.loops[0].blocks, [0, 1, 2]);
+    }
+}

@@ -1,0 +1,212 @@
+//! From samples, which measure time, to how often accesses were made.
+//!
+//! ```text
+//!   samples -> evidence (per function and thread) -> frequency (runs of each block) -> factors (per instruction and thread)
+//!                                                                                         |
+//!   rows of the samples, spread evenly over their blocks ------------------------------> x  -> counts
+//! ```
+//!
+//! A row's weight is a guess when it is made: its block's sample, divided by the accesses of the block. When the program has
+//! ended it is known how often each block ran, and the weights of one instruction's rows are scaled to add up to that.
+
+pub mod evidence;
+pub mod frequency;
+pub mod graph;
+pub mod resample;
+
+use numamma_trace::{GroundRow, NONE};
+use rustc_hash::FxHashMap;
+
+use super::lift::Code;
+use evidence::{Evidence, Sample};
+use frequency::{Frequencies, Time};
+use graph::Graph;
+use resample::{Random, resampled};
+
+/// What an instruction that does not stall takes where nothing tells, nanoseconds: a quarter of a 1 GHz cycle.
+const PER_OP: f64 = 0.25;
+/// Solutions of evidence drawn anew, for the error.
+const REPLICATES: u64 = 8;
+/// No count is better than this, relative: what the model leaves out. See docs/VALIDATION.md.
+const LEAST_ERROR: f64 = 0.01;
+/// Code with fewer samples tells nothing of what an instruction takes.
+const LEAST_SAMPLES: u64 = 50;
+
+/// Rows of one instruction in one thread: thread, run-time address, `samples.access`.
+pub type RowKey = (i32, u64, i32);
+
+/// What has been learnt of a stretch of code.
+#[derive(Debug, Default)]
+pub struct Learnt {
+    graph: Option<Graph>,
+    threads: FxHashMap<i32, Evidence>,
+    /// Sums of the weights of rows.
+    weights: FxHashMap<RowKey, Weight>,
+}
+
+/// Of rows of one key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weight {
+    op: usize,
+    sum: f64,
+}
+
+impl Learnt {
+    /// Adds what a sample of `thread` tells.
+    pub fn add(&mut self, code: &Code, thread: i32, sample: Sample<'_>) {
+        let graph = self.graph.get_or_insert_with(|| Graph::of(code));
+        self.threads.entry(thread).or_default().add(code, graph, sample);
+    }
+
+    /// Adds a row that was made of instruction `op`.
+    pub fn weigh(&mut self, key: RowKey, op: usize, weight: f32) {
+        let of = self.weights.entry(key).or_default();
+        of.op = op;
+        of.sum += f64::from(weight);
+    }
+
+    /// All threads together.
+    fn pooled(&self) -> Evidence {
+        let mut pooled = Evidence::default();
+        self.threads.values().for_each(|evidence| pooled.join(evidence));
+        pooled
+    }
+
+    fn solve(&self, code: &Code, time: Time) -> Option<(Evidence, Frequencies)> {
+        let graph = self.graph.as_ref()?;
+        let evidence = self.pooled();
+        let frequencies = frequency::solve(code, graph, &evidence, time);
+        Some((evidence, frequencies))
+    }
+
+    /// Time outside of stalls in blocks whose count has ground, nanoseconds, and the instructions that were executed there.
+    fn busy(&self, code: &Code, time: Time) -> Option<(f64, f64)> {
+        let (evidence, found) = self.solve(code, time)?;
+        let graph = self.graph.as_ref()?;
+        if evidence.samples() < LEAST_SAMPLES {
+            return None;
+        }
+        let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
+        Some(grounded.fold((0.0, 0.0), |(busy, ops), block| {
+            let (of, seen) = (&graph.blocks[block], &evidence.blocks[block]);
+            let samples = f64::from(seen.samples - seen.stalled.min(seen.samples));
+            (busy + samples * time.period, ops + found.runs[block] * (of.last + 1 - of.first) as f64)
+        }))
+    }
+
+    /// Adds by how much the weights of rows are to be multiplied, and on what ground.
+    fn factors(&self, code: &Code, time: Time, factors: &mut Factors) {
+        let Some(((evidence, found), graph)) = self.solve(code, time).zip(self.graph.as_ref()) else { return };
+        let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
+        factors.covered += grounded.map(|block| u64::from(evidence.blocks[block].samples)).sum::<u64>();
+        let errors = errors(code, graph, &evidence, &found, time);
+        let mut grounds: FxHashMap<(i32, usize), i32> = FxHashMap::default();
+        for (&(thread, ip, access), weight) in &self.weights {
+            let block = graph.block_of(weight.op);
+            let Some(own) = self.threads.get(&thread).filter(|_| weight.sum > 0.0) else { continue };
+            let share = self.share(graph, block, found.ground[block], own, &evidence);
+            let op = &code.ops[weight.op];
+            let slots = op.operands.iter().flatten().filter(|operand| operand.access as i32 == access).count();
+            let each = match evidence.repeats.get(&weight.op) {
+                // It was interrupted half-way through, on average.
+                Some(left) if op.repeats => (2.0 * left.sum / f64::from(left.samples)).max(1.0),
+                _ => 1.0,
+            };
+            let accesses = found.runs[block] * share * slots.max(1) as f64 * each;
+            let ground = match (found.ground[block], graph.blocks[block].innermost) {
+                (Some(_), Some(innermost)) => *grounds.entry((thread, innermost)).or_insert_with(|| {
+                    let of = &graph.loops[innermost];
+                    let seen = |block: &usize| own.blocks.get(*block).map_or(0, |seen| i64::from(seen.samples));
+                    // Rows carry run-time addresses.
+                    let bias = ip.wrapping_sub(op.ip);
+                    factors.ground(GroundRow {
+                        ground: NONE,
+                        thread,
+                        ip: code.ops[graph.blocks[of.header].first].ip.wrapping_add(bias) as i64,
+                        samples: of.blocks.iter().map(seen).sum(),
+                        error: errors[of.header].max(LEAST_ERROR),
+                    })
+                }),
+                _ => NONE,
+            };
+            factors.of.insert((thread, ip, access), ((accesses / weight.sum) as f32, ground));
+        }
+    }
+
+    /// The part of a block's runs that a thread made.
+    fn share(&self, graph: &Graph, block: usize, ground: Option<usize>, own: &Evidence, all: &Evidence) -> f64 {
+        let samples = |evidence: &Evidence, blocks: &[usize]| -> f64 {
+            blocks.iter().filter_map(|&block| evidence.blocks.get(block)).map(|seen| f64::from(seen.samples)).sum()
+        };
+        if let Some(n) = ground {
+            // Rounds in the thread's own time, for threads may be of different speed.
+            let blocks = &graph.loops[n].blocks;
+            let pooled = frequency::rate(&all.loops[n]).map_or(0.0, |rate| rate.per_ns);
+            let rounds = |evidence: &Evidence| {
+                let rate = evidence.loops.get(n).and_then(|counters| frequency::rate(counters));
+                rate.map_or(pooled, |rate| rate.drawn_to(pooled)) * samples(evidence, blocks)
+            };
+            let total: f64 = self.threads.values().map(rounds).sum();
+            if total > 0.0 {
+                return rounds(own) / total;
+            }
+        }
+        let total = samples(all, &[block]);
+        if total > 0.0 {
+            return samples(own, &[block]) / total;
+        }
+        let blocks: Vec<usize> = (0..graph.blocks.len()).collect();
+        samples(own, &blocks) / samples(all, &blocks).max(1.0)
+    }
+}
+
+/// Relative standard errors of the runs of blocks.
+fn errors(code: &Code, graph: &Graph, evidence: &Evidence, found: &Frequencies, time: Time) -> Vec<f64> {
+    let mut squares = vec![0.0; graph.blocks.len()];
+    if !found.ground.iter().any(Option::is_some) {
+        return squares;
+    }
+    let mut random = Random::new(code.ops.first().map_or(0, |op| op.ip));
+    for _ in 0..REPLICATES {
+        let other = frequency::solve(code, graph, &resampled(evidence, &mut random), time);
+        for (square, (other, runs)) in squares.iter_mut().zip(other.runs.iter().zip(&found.runs)) {
+            *square += (other / runs).ln().powi(2);
+        }
+    }
+    squares.iter().map(|square| (square / REPLICATES as f64).sqrt()).collect()
+}
+
+/// What turns weights into counts.
+#[derive(Debug, Default)]
+pub struct Factors {
+    /// The factor, and the number of its ground.
+    pub of: FxHashMap<RowKey, (f32, i32)>,
+    pub grounds: Vec<GroundRow>,
+    /// Samples in code whose counts have ground.
+    pub covered: u64,
+}
+
+impl Factors {
+    /// From all code that was sampled; `period` in nanoseconds.
+    pub fn find<'a>(units: impl Iterator<Item = (&'a Code, &'a Learnt)> + Clone, period: f64) -> Self {
+        let mut time = Time { period, per_op: PER_OP };
+        let busy = units.clone().filter_map(|(code, learnt)| learnt.busy(code, time));
+        let (busy, ops) = busy.fold((0.0, 0.0), |(a, b), (busy, ops)| (a + busy, b + ops));
+        if busy > 0.0 && ops > 0.0 {
+            // Within what processors do, from eight instructions a cycle to stalls that no load explains.
+            time.per_op = (busy / ops).clamp(0.03, 2.0);
+        }
+        let mut factors = Factors::default();
+        for (code, learnt) in units {
+            learnt.factors(code, time, &mut factors);
+        }
+        factors
+    }
+
+    /// Numbers a ground.
+    fn ground(&mut self, row: GroundRow) -> i32 {
+        let ground = self.grounds.len() as i32;
+        self.grounds.push(GroundRow { ground, ..row });
+        ground
+    }
+}
