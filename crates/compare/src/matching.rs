@@ -5,7 +5,7 @@
 //! rule never takes an object from a stricter one, and where it leaves a choice it matches nothing.
 
 use numamma_findings::{Identity, Match, Matched, ObjectBasis};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What two objects must have in common; what a rule ignores is empty.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
@@ -46,6 +46,7 @@ fn key(of: &Identity, rule: Match) -> Option<Key<'_>> {
 /// Pairs of objects, in the order of the first recording; `Matched::a` and `b` are positions.
 pub fn pairs(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<Matched> {
     let mut pairs: Vec<Matched> = Vec::new();
+    // What is left, in the order of the recordings.
     let (mut left_a, mut left_b): (Vec<usize>, Vec<usize>) = ((0..a.len()).collect(), (0..b.len()).collect());
     for rule in [Match::Address, Match::Line, Match::Name] {
         let (of_a, of_b) = (by_key(a, &left_a, rule), by_key(b, &left_b, rule));
@@ -57,8 +58,9 @@ pub fn pairs(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<Matched> {
             }
             pairs.extend(in_a.iter().zip(in_b).map(|(&a, &b)| Matched { by: rule, a, b }));
         }
-        left_a.retain(|&object| !pairs.iter().any(|pair| pair.a == object));
-        left_b.retain(|&object| !pairs.iter().any(|pair| pair.b == object));
+        let (in_a, in_b): (FxHashSet<usize>, FxHashSet<usize>) = pairs.iter().map(|pair| (pair.a, pair.b)).unzip();
+        left_a.retain(|object| !in_a.contains(object));
+        left_b.retain(|object| !in_b.contains(object));
     }
     pairs.sort_by_key(|pair| pair.a);
     pairs
