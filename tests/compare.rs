@@ -9,6 +9,7 @@ use numamma_tests::comparison::{Change, Comparison};
 use numamma_tests::interval::{self, Setting};
 use numamma_tests::run::OWN_FAILURE;
 use numamma_tests::{Place, Run, build, recording, turns};
+use numamma_trace::{Dataset, ObjectRow};
 
 /// Two recordings of the triad.
 fn recorded() -> &'static [PathBuf; 2] {
@@ -52,6 +53,15 @@ fn a_recording_with_itself() {
 #[test]
 fn two_runs_of_one_program() {
     let [a, b] = recorded();
+    if fs::read_to_string("/proc/sys/kernel/randomize_va_space").is_ok_and(|text| text.trim() != "0") {
+        let arrays = |dataset: &Path| -> Vec<i64> {
+            let rows: Vec<ObjectRow> = Dataset::open(dataset).unwrap().read().unwrap();
+            rows.iter().filter(|row| row.kind == "heap" && row.bytes == 16 << 20).map(|row| row.addr).collect()
+        };
+        let (of_a, of_b) = (arrays(a), arrays(b));
+        assert!(of_a.len() == 3 && of_b.len() == 3, "{of_a:x?} {of_b:x?}");
+        assert!(of_a.iter().all(|addr| !of_b.contains(addr)), "{of_a:x?} {of_b:x?}");
+    }
     let comparison = Comparison::of(a, b, &[]);
     for name in ["a", "b", "c"] {
         let object = comparison.object(name);

@@ -424,6 +424,11 @@ fn an_exact_recording() {
     let grid = comparison.object("grid");
     assert!(grid.cost.seconds.difference.is_none() && grid.cost.share.significant.is_none());
     near(grid.accesses.share.difference.unwrap(), 5.0 / 11.0 - 0.4);
+    assert_eq!(
+        (grid.accesses.share.b_error, grid.remote.unwrap().b_error),
+        (Some(0.0), Some(0.0)),
+        "nothing was sampled"
+    );
     assert_eq!(comparison.pages().reference, "b");
     assert!(comparison.notes().contains(&"different_samplers"));
     assert!(comparison.total.cost.difference.is_none());
@@ -465,4 +470,33 @@ fn a_recording_without_samples() {
     let place = Place::together();
     let dir = empty.write(&place, "empty.numamma");
     assert!(text(&dir, &dir).contains("No object of one was found in the other."));
+}
+
+/// What a customer sees: every column that there is, in a terminal that is wide enough.
+#[test]
+fn the_text_of_all_of_it() {
+    let place = Place::together();
+    let (a, b) = (a().write(&place, "a.numamma"), b().write(&place, "b.numamma"));
+    let text = |columns: &str| {
+        let run = numamma_tests::Run::compare(&a, &b).env("COLUMNS", columns).env("LC_ALL", "C.UTF-8");
+        run.run().success().out().replace(place.dir().to_str().unwrap(), "")
+    };
+    let wide = text("200");
+    // Without the columns' spaces.
+    let words = wide.split_whitespace().collect::<Vec<_>>().join(" ");
+    for row in [
+        "time at data accesses 250 ms ±13.9 ms 11.0 ms ±2.85 ms -239 ms ±14.2 ms *",
+        "remote accesses 50.0 % ±9.6 0.0 % ±49.0 -50.0 ±49.9 *",
+        "0 grid in setup solver.c:9 40.0 % 45.5 % +5.5 ±27.2 100 ms 5.00 ms -95.0 ms ±16.8 ms * \
+         40.0 % 45.5 % +5.5 50.0 % 0.0 % -50.0 ±49.9 * 4 50.0 % 50.0 % 1 table",
+        "2 extra heap 20.0 % ±5.4 50.0 ms 20.0 % in setup solver.c:10 In B alone",
+        "thread 7 3 42.9 % 44.0 % 33.3 % ±45.9 36.4 % 2 node 7 3 42.9 % 44.0 % 66.7 % ±45.9 81.8 % 2",
+        "A has only 250 samples at data accesses",
+    ] {
+        assert!(words.contains(row), "no {row:?} in\n{wide}");
+    }
+    let narrow = text("80");
+    let longest = narrow.lines().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80), "{longest:?}:\n{narrow}");
+    assert!(narrow.contains("accesses 40.0 %, 45.5 %: +5.5"), "what has no room stands below: {narrow}");
 }

@@ -30,14 +30,12 @@ pub fn seconds(basis: &Basis, samples: u64, seconds: f64) -> Measured {
     (seconds, share_error(samples, basis.recorded).map(|error| error * all))
 }
 
-/// The difference of the shares of remote accesses; `None` if one is of nothing.
-pub fn share_change(a: RemoteBasis, b: RemoteBasis) -> Option<Change> {
-    let share = |of: RemoteBasis| {
-        let share = (of.known > 0.0).then(|| of.remote / of.known)?;
-        // As many samples as would show that share: accesses are estimated from samples, which alone are independent.
-        Some((share, share_error((share * of.samples as f64).round() as u64, of.samples)))
-    };
-    Some(change(share(a)?, share(b)?, true))
+/// A share of remote accesses; `None` if it is one of nothing. What was counted and not sampled has no error.
+pub fn remote_share(of: RemoteBasis, exact: bool) -> Option<Measured> {
+    let share = (of.known > 0.0).then(|| of.remote / of.known)?;
+    // As many samples as would show that share: accesses are estimated from samples, which alone are independent.
+    let error = || share_error((share * of.samples as f64).round() as u64, of.samples);
+    Some((share, if exact { Some(0.0) } else { error() }))
 }
 
 #[cfg(test)]
@@ -69,19 +67,20 @@ mod tests {
     #[test]
     fn time_has_the_error_of_its_share_of_all_samples() {
         let basis = Basis { recorded: 200, data_samples: 100, data_cost_s: 10.0, ..Basis::default() };
-        // 50 of 200 samples of 0.1 s each: 0.25 +- 0.0648 (Wilson: 0.1951 .. 0.3143, the farther end) of 20 s.
+        // 50 of 200 samples of 0.1 s each: 0.25 +0.0643 (Wilson: 0.1951 .. 0.3143, the farther end) of 20 s.
         let (value, error) = seconds(&basis, 50, 5.0);
         assert_eq!(value, 5.0);
-        assert!((error.unwrap() - 20.0 * 0.0643).abs() < 0.02, "{error:?}");
+        assert!((error.unwrap() - 20.0 * 0.0643).abs() < 0.002, "{error:?}");
         assert_eq!(seconds(&Basis::default(), 0, 0.0), (0.0, None));
     }
 
     #[test]
     fn a_remote_share_has_the_error_of_its_samples_not_of_its_accesses() {
-        let of = |remote, samples| RemoteBasis { remote, known: 1000.0, samples };
-        let change = share_change(of(500.0, 100), of(500.0, 10_000)).unwrap();
-        assert!((change.a_error.unwrap() - 0.0962).abs() < 1e-4, "{change:?}");
-        assert!(change.b_error.unwrap() < 0.01, "{change:?}");
-        assert_eq!(share_change(of(500.0, 100), RemoteBasis::default()), None);
+        let of = |samples, exact| remote_share(RemoteBasis { remote: 500.0, known: 1000.0, samples }, exact);
+        let (share, error) = of(100, false).unwrap();
+        assert!(share == 0.5 && (error.unwrap() - 0.0962).abs() < 1e-4, "{error:?}");
+        assert!(of(10_000, false).unwrap().1.unwrap() < 0.01);
+        assert_eq!(of(3, true), Some((0.5, Some(0.0))));
+        assert_eq!(remote_share(RemoteBasis::default(), false), None);
     }
 }

@@ -15,10 +15,11 @@ mod objects;
 mod ownership;
 
 use numamma_findings::{
-    Basis, COMPARISON_VERSION, Comparable, Comparison, Findings, Match, Matched, Pair, Recording, Side, TotalChange,
+    Basis, COMPARISON_VERSION, Comparable, Comparison, Findings, Match, Matched, Pair, Recording, RemoteBasis, Side,
+    TotalChange,
 };
 
-use change::{change, share_change};
+use change::change;
 
 /// One of the two recordings.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,16 @@ pub struct Input<'a> {
     /// What a comparison needs beside that.
     pub basis: &'a Basis,
 }
+
+impl Input<'_> {
+    /// Whether its accesses were counted one by one, so that they have no error of sampling.
+    fn exact(&self) -> bool {
+        self.findings.sampler.kind == EXACT
+    }
+}
+
+/// The sampler that counts every access.
+const EXACT: &str = "exact";
 
 /// Which recording the owners of pages are measured by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +88,7 @@ pub fn compare(a: Input<'_>, b: Input<'_>, reference: Reference) -> Comparison {
 fn comparable(a: &Findings, b: &Findings) -> Comparable {
     let same_accesses = a.sampler.only == b.sampler.only;
     let same_sampler = a.sampler.kind == b.sampler.kind;
-    let exact = a.sampler.kind == "exact";
+    let exact = a.sampler.kind == EXACT;
     Comparable {
         // An exact recording counts and measures no time.
         cost: same_sampler && same_accesses && !exact,
@@ -89,7 +100,7 @@ fn comparable(a: &Findings, b: &Findings) -> Comparable {
 }
 
 fn fuller(a: &Input<'_>, b: &Input<'_>) -> Side {
-    let knows = |input: &Input<'_>| (input.findings.sampler.kind == "exact", input.basis.data_samples);
+    let knows = |input: &Input<'_>| (input.exact(), input.basis.data_samples);
     if knows(b) > knows(a) { Side::B } else { Side::A }
 }
 
@@ -118,18 +129,18 @@ fn recording(of: &Input<'_>, matched: impl Iterator<Item = usize> + Clone) -> Re
 
 fn total(a: &Input<'_>, b: &Input<'_>, comparable: &Comparable) -> TotalChange {
     let remote = |of: &Input<'_>| {
-        of.basis.objects.iter().fold(numamma_findings::RemoteBasis::default(), |mut sum, object| {
-            sum.remote += object.remote.remote;
-            sum.known += object.remote.known;
-            sum.samples += object.remote.samples;
-            sum
-        })
+        let sum = of.basis.objects.iter().fold(RemoteBasis::default(), |sum, object| RemoteBasis {
+            remote: sum.remote + object.remote.remote,
+            known: sum.known + object.remote.known,
+            samples: sum.samples + object.remote.samples,
+        });
+        change::remote_share(sum, of.exact())
     };
     let seconds = |of: &Input<'_>| change::seconds(of.basis, of.basis.data_samples, of.basis.data_cost_s);
     TotalChange {
         cost: change(seconds(a), seconds(b), comparable.cost),
         wall: Pair { a: a.findings.run.wall_s, b: b.findings.run.wall_s },
-        remote: comparable.remote.then(|| share_change(remote(a), remote(b))).flatten(),
+        remote: remote(a).zip(remote(b)).filter(|_| comparable.remote).map(|(a, b)| change(a, b, true)),
     }
 }
 

@@ -6,7 +6,7 @@ use numamma_findings::{
 use rustc_hash::FxHashSet;
 
 use crate::Input;
-use crate::change::{self, change as differ, share_change};
+use crate::change::{self, Measured, change as differ};
 
 /// How an object differs.
 pub fn change(
@@ -21,6 +21,7 @@ pub fn change(
         let object = &of.findings.objects[id];
         change::seconds(of.basis, object.samples, object.cost.seconds)
     };
+    let remote = |of: &Input<'_>, id: usize| change::remote_share(of.basis.objects[id].remote, of.exact());
     ObjectChange {
         name: of_a.name.clone(),
         kind: of_a.kind.clone(),
@@ -34,20 +35,22 @@ pub fn change(
             share: differ((of_a.cost.share, of_a.cost.error), (of_b.cost.share, of_b.cost.error), comparable.cost),
         },
         accesses: AccessChange {
-            share: differ(
-                (of_a.accesses.share, of_a.accesses.error),
-                (of_b.accesses.share, of_b.accesses.error),
-                comparable.accesses,
-            ),
+            share: differ(access_share(a, matched.a), access_share(b, matched.b), comparable.accesses),
             reads: Pair { a: of_a.accesses.reads, b: of_b.accesses.reads },
             writes: Pair { a: of_a.accesses.writes, b: of_b.accesses.writes },
         },
-        remote: comparable
-            .remote
-            .then(|| share_change(a.basis.objects[matched.a].remote, b.basis.objects[matched.b].remote))
-            .flatten(),
+        remote: remote(a, matched.a)
+            .zip(remote(b, matched.b))
+            .filter(|_| comparable.remote)
+            .map(|(a, b)| differ(a, b, true)),
         ownership,
     }
+}
+
+/// The share of the accesses; what was counted and not sampled has no error.
+fn access_share(of: &Input<'_>, id: usize) -> Measured {
+    let accesses = &of.findings.objects[id].accesses;
+    (accesses.share, if of.exact() { Some(0.0) } else { accesses.error })
 }
 
 /// The largest share in either recording first: of the cost, where costs can be compared.

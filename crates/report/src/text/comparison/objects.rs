@@ -91,11 +91,15 @@ fn cells(comparison: &Comparison, object: &ObjectChange, page: &Page) -> Vec<Cel
         Cell::new(&place).phrase(phrase),
     ];
     let known = comparison.comparable;
-    cells.extend(known.cost.then(|| shares("cost", &object.cost.share, page)).unwrap_or_default());
-    cells.extend(known.cost.then(|| times(&object.cost.seconds, page)).unwrap_or_default());
-    cells.extend(known.accesses.then(|| shares("accesses", &object.accesses.share, page)).unwrap_or_default());
-    cells.extend(object.remote.as_ref().map(|remote| shares("remote", remote, page)).unwrap_or_default());
-    cells.extend(object.ownership.as_ref().map(pages).unwrap_or_default());
+    // What cannot be compared stays empty; a column without any text is not shown.
+    let groups: [Option<[Cell; 3]>; 5] = [
+        known.cost.then(|| shares("cost", &object.cost.share, page)),
+        known.cost.then(|| times(&object.cost.seconds, page)),
+        known.accesses.then(|| shares("accesses", &object.accesses.share, page)),
+        object.remote.as_ref().map(|remote| shares("remote", remote, page)),
+        object.ownership.as_ref().map(pages),
+    ];
+    cells.extend(groups.into_iter().flat_map(Option::unwrap_or_default));
     cells
 }
 

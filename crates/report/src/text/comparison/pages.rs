@@ -28,7 +28,7 @@ pub fn render(comparison: &Comparison, page: &Page) -> String {
         );
         out += &page.note(&text);
     }
-    let left_out: Vec<String> = ownership.uncompared.iter().map(|part| uncompared(part)).collect();
+    let left_out: Vec<String> = ownership.uncompared.iter().map(uncompared).collect();
     if !left_out.is_empty() {
         out += &page
             .note(&format!("Not compared, with their shares of the accesses of {reference}: {}.", left_out.join("; ")));
