@@ -105,6 +105,25 @@ fn an_edited_program() {
     assert!(comparison.notes().contains(&"rebuilt"), "{:?}", comparison.notes);
 }
 
+/// A shell that starts one process more: all threads behind it have other numbers, and own the same pages.
+#[test]
+fn a_process_more() {
+    let place = Place::alone();
+    let triad = build::workload("triad").expect("the triad");
+    let record = |name: &str, before: &str| {
+        let dataset = place.path(name);
+        let script = format!("{before}'{}' 0.5; true", triad.display());
+        let run = Run::record(&dataset).args(["sh", "-c", &script]);
+        run.env("OMP_NUM_THREADS", "2").env("OMP_WAIT_POLICY", "passive").run().success();
+        dataset
+    };
+    let (a, b) = (record("a.numamma", ""), record("b.numamma", "ls / >&2; ls / >&2; "));
+    let comparison = Comparison::of(&a, &b, &[]);
+    assert!(comparison.b.threads > comparison.a.threads, "{comparison:?}");
+    let pages = comparison.pages().thread;
+    assert!(pages.answered > 100 && pages.accuracy > Some(0.95), "{pages:?}");
+}
+
 /// What Marathe and Mueller report: with a longer interval fewer pages have an owner, but those that have one have the same.
 /// 2048 pages; about 16000 samples at the shortest interval, 800 at 20 times it, 80 at 200 times.
 #[test]

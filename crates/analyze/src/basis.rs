@@ -2,6 +2,7 @@
 
 use numamma_findings::{Basis, Identity, NoPages, ObjectBasis, OwnedPage, RemoteBasis};
 use numamma_trace::{ObjectKind, TraceError};
+use rustc_hash::FxHashMap;
 
 use crate::Analysis;
 use crate::counters::{GroupCount, most};
@@ -28,7 +29,12 @@ pub fn basis(analysis: &Analysis<'_>) -> Result<Basis, TraceError> {
             pages: pages(group, count),
         }
     });
+    let positions: FxHashMap<i32, usize> =
+        tables.processes.iter().enumerate().map(|(position, row)| (row.process, position)).collect();
     Ok(Basis {
+        processes: tables.processes.iter().map(|row| file_name(&row.command).to_owned()).collect(),
+        // A recording that was cut short may lack a process: none has that position.
+        threads: tables.threads.iter().map(|row| positions.get(&row.process).copied().unwrap_or(usize::MAX)).collect(),
         recorded: counters.recorded,
         data_samples: counters.data.samples,
         data_cost_s: counters.data.cost as f64 / 1e9,

@@ -3,6 +3,7 @@
 //! ```text
 //!   identities of A, of B  -> matching  -> pairs of objects
 //!   costs, shares          -> change    -> differences with errors
+//!   threads, processes     -> threads   -> one numbering
 //!   pages with owners      -> ownership -> coverage and accuracy
 //!   runs, samplers         -> notes     -> what must be known before a difference is believed
 //! ```
@@ -13,6 +14,7 @@ mod matching;
 mod notes;
 mod objects;
 mod ownership;
+mod threads;
 
 use numamma_findings::{
     Basis, COMPARISON_VERSION, Comparable, Comparison, Findings, Match, Matched, Pair, Recording, RemoteBasis, Side,
@@ -20,6 +22,7 @@ use numamma_findings::{
 };
 
 use change::change;
+use threads::Threads;
 
 /// One of the two recordings.
 #[derive(Clone, Copy, Debug)]
@@ -58,14 +61,14 @@ pub enum Reference {
 pub fn compare(a: Input<'_>, b: Input<'_>, reference: Reference) -> Comparison {
     let comparable = comparable(a.findings, b.findings);
     let matched = matching::pairs(&a.basis.objects, &b.basis.objects);
-    let by_thread = |page: &numamma_findings::OwnedPage| Some(page.thread);
+    let threads = Threads::new(a.basis, b.basis);
     let reference = match reference {
         Reference::Side(side) => side,
         Reference::Fuller => fuller(&a, &b),
     };
     let objects = matched.iter().map(|&matched| {
         let agreement = comparable.pages.then(|| {
-            ownership::of_object(&a.basis.objects[matched.a], &b.basis.objects[matched.b], reference, by_thread)
+            ownership::of_object(&a.basis.objects[matched.a], &b.basis.objects[matched.b], reference, &threads)
         });
         objects::change(&a, &b, matched, &comparable, agreement.flatten())
     });
@@ -76,12 +79,12 @@ pub fn compare(a: Input<'_>, b: Input<'_>, reference: Reference) -> Comparison {
         a: recording(&a, matched.iter().map(|matched| matched.a)),
         b: recording(&b, matched.iter().map(|matched| matched.b)),
         comparable,
-        notes: notes::notes(&a, &b, &comparable, &matched),
+        notes: notes::notes(&a, &b, &comparable, &matched, &threads),
         total: total(&a, &b, &comparable),
         objects,
         only_a: objects::alone(&a, matched.iter().map(|matched| matched.a)),
         only_b: objects::alone(&b, matched.iter().map(|matched| matched.b)),
-        ownership: comparable.pages.then(|| ownership::ownership(&a, &b, &matched, reference)),
+        ownership: comparable.pages.then(|| ownership::ownership(&a, &b, &matched, reference, &threads)),
     }
 }
 
@@ -121,10 +124,16 @@ fn recording(of: &Input<'_>, matched: impl Iterator<Item = usize> + Clone) -> Re
         data_samples: of.basis.data_samples,
         attributed: samples.attributed,
         unattributed: samples.unattributed.clone(),
-        matched_cost: matched.clone().map(|id| objects[id].cost.share).sum(),
-        matched_accesses: matched.map(|id| objects[id].accesses.share).sum(),
+        matched_cost: sum(matched.clone().map(|id| objects[id].cost.share)),
+        matched_accesses: sum(matched.map(|id| objects[id].accesses.share)),
         losses: losses.clone(),
     }
+}
+
+/// The sum of shares: all of them are 1, and not a rounding error less.
+fn sum(shares: impl Iterator<Item = f64>) -> f64 {
+    let sum: f64 = shares.sum();
+    if (sum - 1.0).abs() < 1e-9 { 1.0 } else { sum }
 }
 
 fn total(a: &Input<'_>, b: &Input<'_>, comparable: &Comparable) -> TotalChange {

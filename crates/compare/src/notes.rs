@@ -2,6 +2,7 @@
 
 use numamma_findings::{Comparable, Findings, Match, Matched, Note};
 
+use crate::threads::Threads;
 use crate::{Input, found_by};
 
 /// Fewer samples at data accesses than this say little.
@@ -11,9 +12,16 @@ const FEW: u64 = 1000;
 const MATCHED: f64 = 0.9;
 
 /// Everything that there is to say, what spoils most first.
-pub fn notes(a: &Input<'_>, b: &Input<'_>, comparable: &Comparable, matched: &[Matched]) -> Vec<Note> {
+pub fn notes(
+    a: &Input<'_>,
+    b: &Input<'_>,
+    comparable: &Comparable,
+    matched: &[Matched],
+    threads: &Threads,
+) -> Vec<Note> {
     let mut notes = Notes(Vec::new());
     programs(&mut notes, a.findings, b.findings);
+    unmatched_threads(&mut notes, a.findings, b.findings, threads);
     samplers(&mut notes, a, b, comparable);
     state(&mut notes, "A", a, matched.iter().map(|pair| pair.a));
     state(&mut notes, "B", b, matched.iter().map(|pair| pair.b));
@@ -55,19 +63,24 @@ fn programs(notes: &mut Notes, a: &Findings, b: &Findings) {
     } else if a.run.command.get(1..) != b.run.command.get(1..) {
         notes.add("different_arguments", "the program ran with other arguments: times need not be alike");
     }
-    if a.run.threads != b.run.threads {
-        notes.add(
-            "different_threads",
-            format!(
-                "A has {} threads, B {}: threads are matched by number, so pages may have other owners for that alone",
-                a.run.threads, b.run.threads
-            ),
-        );
-    }
     if a.run.heap_tracked != b.run.heap_tracked {
         let without = if a.run.heap_tracked { "B" } else { "A" };
         notes
             .add("different_tracking", format!("{without} was recorded without allocations: its heap is in one piece"));
+    }
+}
+
+/// Threads without a sample own no page.
+fn unmatched_threads(notes: &mut Notes, a: &Findings, b: &Findings, threads: &Threads) {
+    let (of_a, of_b) = threads.alone();
+    let sampled = |of: &Findings, thread: usize| of.threads.get(thread).is_some_and(|thread| thread.samples > 0);
+    let of_a = of_a.filter(|&thread| sampled(a, thread)).count();
+    let of_b = of_b.filter(|&thread| sampled(b, thread)).count();
+    if of_a + of_b > 0 {
+        notes.add(
+            "different_threads",
+            format!("{of_a} threads of A and {of_b} of B are not in the other: what they own has another owner there"),
+        );
     }
 }
 

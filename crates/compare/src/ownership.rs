@@ -9,9 +9,24 @@ use std::collections::BTreeMap;
 use numamma_findings::{Agreement, Matched, NoPages, ObjectBasis, OwnedPage, Ownership, Side, Uncompared, share_error};
 
 use crate::Input;
+use crate::threads::Threads;
 
-/// Whom a page belongs to.
-type Owner = fn(&OwnedPage) -> Option<i32>;
+/// Whom a page belongs to, in the numbering of the first recording.
+#[derive(Clone, Copy)]
+enum Owners<'a> {
+    Threads(&'a Threads),
+    Nodes,
+}
+
+impl Owners<'_> {
+    fn of(self, page: &OwnedPage, side: Side) -> Option<i32> {
+        match (self, side) {
+            (Self::Threads(_), Side::A) => Some(page.thread),
+            (Self::Threads(threads), Side::B) => Some(threads.from_b(page.thread)),
+            (Self::Nodes, _) => page.node,
+        }
+    }
+}
 
 /// Pages and their weights, counted.
 #[derive(Default)]
@@ -23,11 +38,11 @@ struct Tally {
 
 impl Tally {
     /// Counts the pages of an object of the reference (none: it is the other recording's alone) against those of the other.
-    fn add(&mut self, reference: &[OwnedPage], other: &[OwnedPage], owner: impl Fn(&OwnedPage) -> Option<i32>) {
-        let owned = |pages: &[OwnedPage]| -> Vec<(u64, i32, f64)> {
-            pages.iter().filter_map(|page| Some((page.page, owner(page)?, page.accesses))).collect()
+    fn add(&mut self, (reference, side): (&[OwnedPage], Side), other: &[OwnedPage], owners: Owners<'_>) {
+        let owned = |pages: &[OwnedPage], side: Side| -> Vec<(u64, i32, f64)> {
+            pages.iter().filter_map(|page| Some((page.page, owners.of(page, side)?, page.accesses))).collect()
         };
-        let (reference, other) = (owned(reference), owned(other));
+        let (reference, other) = (owned(reference, side), owned(other, opposite(side)));
         let (mut r, mut o) = (0, 0);
         // Both ascend.
         while r < reference.len() || o < other.len() {
@@ -72,21 +87,20 @@ impl Tally {
     }
 }
 
-/// Agreement on the pages of one object; `None` where its pages cannot be found in another recording.
-pub fn of_object(
-    a: &ObjectBasis,
-    b: &ObjectBasis,
-    reference: Side,
-    owner: impl Fn(&OwnedPage) -> Option<i32>,
-) -> Option<Agreement> {
-    let (reference, other) = if reference == Side::A { (a, b) } else { (b, a) };
+fn opposite(side: Side) -> Side {
+    if side == Side::A { Side::B } else { Side::A }
+}
+
+/// Agreement on the pages of one object by thread; `None` where its pages cannot be found in another recording.
+pub fn of_object(a: &ObjectBasis, b: &ObjectBasis, reference: Side, threads: &Threads) -> Option<Agreement> {
+    let (from, to) = if reference == Side::A { (a, b) } else { (b, a) };
     let mut tally = Tally::default();
-    tally.add(reference.pages.as_ref().ok()?, other.pages.as_ref().ok()?, owner);
+    tally.add((from.pages.as_ref().ok()?, reference), to.pages.as_ref().ok()?, Owners::Threads(threads));
     Some(tally.agreement())
 }
 
 /// Agreement on all pages. Pages of objects that one recording lacks have no owner there.
-pub fn ownership(a: &Input<'_>, b: &Input<'_>, matched: &[Matched], reference: Side) -> Ownership {
+pub fn ownership(a: &Input<'_>, b: &Input<'_>, matched: &[Matched], reference: Side, threads: &Threads) -> Ownership {
     let (from, to) = if reference == Side::A { (a, b) } else { (b, a) };
     let sides = |pair: &Matched| if reference == Side::A { (pair.a, pair.b) } else { (pair.b, pair.a) };
     let mut partner: Vec<Option<usize>> = vec![None; from.basis.objects.len()];
@@ -111,17 +125,17 @@ pub fn ownership(a: &Input<'_>, b: &Input<'_>, matched: &[Matched], reference: S
     let alone = to.basis.objects.iter().zip(&has_partner).filter(|(_, has)| !**has);
     compared.extend(alone.filter_map(|(object, _)| Some((&[][..], object.pages.as_deref().ok()?))));
 
-    let agreement = |owner: Owner| {
+    let agreement = |owners: Owners<'_>| {
         let mut tally = Tally::default();
-        compared.iter().for_each(|(pages, other)| tally.add(pages, other, owner));
+        compared.iter().for_each(|(pages, other)| tally.add((pages, reference), other, owners));
         tally.agreement()
     };
     let several_nodes = a.findings.run.nodes > 1 && b.findings.run.nodes > 1;
     Ownership {
         reference,
         page_bytes: from.findings.run.page_bytes,
-        thread: agreement(|page| Some(page.thread)),
-        node: several_nodes.then(|| agreement(|page| page.node)),
+        thread: agreement(Owners::Threads(threads)),
+        node: several_nodes.then(|| agreement(Owners::Nodes)),
         uncompared: uncompared
             .into_iter()
             .map(|(reason, (objects, access_share))| Uncompared {
@@ -136,6 +150,13 @@ pub fn ownership(a: &Input<'_>, b: &Input<'_>, matched: &[Matched], reference: S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numamma_findings::Basis;
+
+    /// Two threads in each.
+    fn threads() -> Threads {
+        let basis = Basis { processes: vec!["solver".into()], threads: vec![0, 0], ..Basis::default() };
+        Threads::new(&basis, &basis)
+    }
 
     fn pages(owners: &[(u64, i32, f64)]) -> Vec<OwnedPage> {
         owners.iter().map(|&(page, thread, accesses)| OwnedPage { page, thread, node: None, accesses }).collect()
@@ -143,7 +164,7 @@ mod tests {
 
     fn agreement(reference: &[(u64, i32, f64)], other: &[(u64, i32, f64)]) -> Agreement {
         let mut tally = Tally::default();
-        tally.add(&pages(reference), &pages(other), |page| Some(page.thread));
+        tally.add((&pages(reference), Side::A), &pages(other), Owners::Threads(&threads()));
         tally.agreement()
     }
 
@@ -183,7 +204,7 @@ mod tests {
         (reference[0].node, reference[1].node) = (Some(1), Some(0));
         (other[0].node, other[0].thread, other[2].node) = (Some(1), 9, Some(0));
         let mut tally = Tally::default();
-        tally.add(&reference, &other, |page| page.node);
+        tally.add((&reference, Side::A), &other, Owners::Nodes);
         let of = tally.agreement();
         assert_eq!((of.reference, of.answered, of.same, of.beyond), (2, 1, 1, 1));
     }

@@ -16,6 +16,10 @@ pub struct Basis {
     pub data_cost_s: f64,
     /// Estimated accesses, in the unit of [`crate::Accesses`].
     pub data_accesses: f64,
+    /// Program (file name) of each process, in the order in which they appeared.
+    pub processes: Vec<String>,
+    /// By thread, in the order of their creation: its process, as a position in `processes`.
+    pub threads: Vec<usize>,
     /// By object, in the order of [`crate::Findings::objects`].
     pub objects: Vec<ObjectBasis>,
 }
