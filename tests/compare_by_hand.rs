@@ -489,6 +489,7 @@ fn the_text_of_all_of_it() {
         "remote accesses 50.0 % ±9.6 0.0 % ±49.0 -50.0 ±49.9 *",
         "0 grid in setup solver.c:9 40.0 % 45.5 % +5.5 ±27.2 100 ms 5.00 ms -95.0 ms ±16.8 ms * \
          40.0 % 45.5 % +5.5 50.0 % 0.0 % -50.0 ±49.9 * 4 50.0 % 50.0 % 1 table",
+        "Changed most: table -97.0 ms ±16.9 ms, grid -95.0 ms ±16.8 ms. # Object",
         "2 extra heap 20.0 % ±5.4 50.0 ms 20.0 % in setup solver.c:10 In B alone",
         "thread 7 3 42.9 % 44.0 % 33.3 % ±45.9 36.4 % 2 node 7 3 42.9 % 44.0 % 66.7 % ±45.9 81.8 % 2",
         "A has only 250 samples at data accesses",

@@ -22,7 +22,7 @@ impl Owners<'_> {
     fn of(self, page: &OwnedPage, side: Side) -> Option<i32> {
         match (self, side) {
             (Self::Threads(_), Side::A) => Some(page.thread),
-            (Self::Threads(threads), Side::B) => Some(threads.from_b(page.thread)),
+            (Self::Threads(threads), Side::B) => Some(threads.in_a(page.thread)),
             (Self::Nodes, _) => page.node,
         }
     }

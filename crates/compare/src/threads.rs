@@ -20,12 +20,12 @@ impl Threads {
     /// Matches them.
     pub fn new(a: &Basis, b: &Basis) -> Self {
         let processes = processes(a, b);
-        let in_a: FxHashMap<(usize, usize), usize> =
+        let by_place: FxHashMap<(usize, usize), usize> =
             places(a).enumerate().map(|(thread, place)| (place, thread)).collect();
         let mut of_b = Vec::with_capacity(b.threads.len());
         let mut has_a = vec![false; a.threads.len()];
         for (process, nth) in places(b) {
-            let thread = processes.get(&process).and_then(|&process| in_a.get(&(process, nth)).copied());
+            let thread = processes.get(&process).and_then(|&process| by_place.get(&(process, nth)).copied());
             thread.inspect(|&thread| has_a[thread] = true);
             of_b.push(thread.map(|thread| thread as i32));
         }
@@ -33,7 +33,7 @@ impl Threads {
     }
 
     /// The number in the first recording of a thread of the second; one that the first has not is nobody there.
-    pub fn from_b(&self, thread: i32) -> i32 {
+    pub fn in_a(&self, thread: i32) -> i32 {
         self.of_b.get(thread as usize).copied().flatten().unwrap_or(-1)
     }
 
@@ -90,7 +90,7 @@ mod tests {
 
     fn numbers(a: &Basis, b: &Basis) -> Vec<i32> {
         let threads = Threads::new(a, b);
-        (0..b.threads.len() as i32).map(|thread| threads.from_b(thread)).collect()
+        (0..b.threads.len() as i32).map(|thread| threads.in_a(thread)).collect()
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_thread_that_is_in_no_table_is_nobody() {
         let a = basis(&["solver"], &[0]);
-        assert_eq!(Threads::new(&a, &a).from_b(7), -1);
-        assert_eq!(Threads::new(&a, &a).from_b(-1), -1);
+        assert_eq!(Threads::new(&a, &a).in_a(7), -1);
+        assert_eq!(Threads::new(&a, &a).in_a(-1), -1);
     }
 }

@@ -45,6 +45,7 @@ pub fn both(comparison: &Comparison, options: &Options, page: &Page) -> String {
     if comparison.objects.is_empty() {
         return out + &page.note("No object of one was found in the other.");
     }
+    out += &most_changed(comparison, page);
     // What the rows are sorted by stays on the first line.
     let (cost, access) = if comparison.comparable.cost { (0, 3) } else { (3, 0) };
     let mut table = Table::new(vec![
@@ -79,6 +80,24 @@ pub fn both(comparison: &Comparison, options: &Options, page: &Page) -> String {
         false => ("accesses at most", rest.iter().map(|object| larger(&object.accesses.share)).sum()),
     };
     out + &more(rest.len(), share, what, page)
+}
+
+/// The objects whose times differ most and beyond their errors, in a sentence: the table is sorted by what matters, not by
+/// what changed.
+fn most_changed(comparison: &Comparison, page: &Page) -> String {
+    const NAMED: usize = 3;
+    let by = |object: &ObjectChange| object.cost.seconds.difference.map_or(0.0, f64::abs);
+    let changed = comparison.objects.iter().filter(|object| object.cost.seconds.significant == Some(true));
+    let mut changed: Vec<&ObjectChange> = changed.collect();
+    changed.sort_by(|a, b| by(b).total_cmp(&by(a)));
+    let named = changed.iter().take(NAMED).map(|object| {
+        let of = &object.cost.seconds;
+        let difference = change::signed_time(of.difference.unwrap_or_default());
+        let name = clean(&object.name, page.pen.unicode);
+        format!("{name} {difference} {}", change::time_error(of.error, page)).trim_end().to_owned()
+    });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() { String::new() } else { page.note(&format!("Changed most: {}.", named.join(", "))) }
 }
 
 fn cells(comparison: &Comparison, object: &ObjectChange, page: &Page) -> Vec<Cell> {
