@@ -12,7 +12,7 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test soak bench bench-heap lint clean
+.PHONY: help setup build web demo test soak bench bench-heap intervals lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
@@ -60,6 +60,11 @@ bench-heap: ## measure what tracking allocations costs, beside other tools
 	@scripts/setup --for bench
 	@$(MAKE) --no-print-directory web
 	@benches/run heap memory
+
+intervals: ## record workloads at growing sampling intervals: who owns which page, and how much of it is still known
+	@scripts/setup --for bench
+	cargo build $(LOCKED) --workspace --bin numamma --bin interval-table
+	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/interval-table
 
 lint: ## check format, lints and the rules of the source tree
 	@scripts/setup --for build

@@ -199,6 +199,11 @@ fn check_spoilt(dataset: &Path, what: &str) {
         assert!(outcome.shell_status() == OWN_FAILURE, "{what}: {outcome}");
         outcome.fails_clearly(&["spoilt.numamma"]);
     }
+    let compared = Run::compare(recording(), dataset).limit(30).run();
+    assert!(compared.shell_status() == outcome.shell_status(), "{what}: {compared}");
+    if compared.shell_status() != 0 {
+        compared.fails_clearly(&["spoilt.numamma"]);
+    }
 }
 
 #[test]

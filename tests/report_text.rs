@@ -144,8 +144,8 @@ fn a_reader_that_goes_away() {
 #[test]
 fn help_is_there() {
     let outcome = Run::numamma().arg("--help").run().success();
-    mentions(&outcome, &["record", "report", "doctor", "html"]);
-    for command in ["record", "report", "html", "doctor"] {
+    mentions(&outcome, &["record", "report", "compare", "doctor", "html"]);
+    for command in ["record", "report", "compare", "html", "doctor"] {
         mentions(&Run::numamma().args([command, "--help"]).run().success(), &["Usage", command]);
     }
     mentions(&Run::numamma().arg("--version").run().success(), &["numamma", env!("CARGO_PKG_VERSION")]);

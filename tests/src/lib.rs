@@ -5,6 +5,7 @@
 //! - [`place`]: a folder for one test, and what is compiled, run and recorded in it;
 //! - [`turns`]: one measurement at a time on a machine of two cores;
 //! - [`report`]: the stable core of the JSON report, read without the project's own types, so that a renamed field is seen;
+//! - [`comparison`]: the same for `numamma compare`; [`interval`]: recordings at growing sampling intervals;
 //! - [`truth`] and [`verdict`]: what a recording of a workload must show, and whether it does;
 //! - [`recording`]: one that a whole test program looks at;
 //! - [`programs`]: programs that nobody here wrote.
@@ -13,6 +14,8 @@
 //! `NUMAMMA_TEST_SECONDS` (length of a workload's run, a factor), `NUMAMMA_TEST_SORT_MB` (what `sort` sorts).
 
 pub mod build;
+pub mod comparison;
+pub mod interval;
 pub mod place;
 pub mod programs;
 pub mod recording;

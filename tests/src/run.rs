@@ -87,6 +87,11 @@ impl Run {
         Run::numamma().arg("report").arg(dataset)
     }
 
+    /// `numamma compare A B`.
+    pub fn compare(a: &Path, b: &Path) -> Run {
+        Run::numamma().arg("compare").arg(a).arg(b)
+    }
+
     /// One more argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Run {
         self.args.push(arg.as_ref().to_owned());

@@ -67,6 +67,9 @@ pub struct GroupCount {
     pub remote_writes: f64,
     /// Accesses whose page's node and whose CPU's node are known.
     pub located: f64,
+    /// Samples that those were seen in: several rows of one sample do not tell more than one.
+    pub located_samples: u64,
+    last_located: (i32, i64),
     pub threads: FxHashMap<i32, Count>,
     /// Accesses by the ground that their number stands on.
     pub grounds: FxHashMap<i32, f64>,
@@ -84,6 +87,8 @@ pub struct PageCount {
     pub seen: u64,
     /// Accesses by thread, in order of the threads: a map would take more memory, and few threads use a page.
     pub by_thread: Vec<(i32, f64)>,
+    /// Accesses by node of the CPU, in order of the nodes; empty on a machine with one node.
+    pub by_node: Vec<(i32, f64)>,
     /// Who touched it first, if it was before the object's time; else see [`Touches::in_life`].
     pub touched_before: Option<Touch>,
 }
@@ -191,6 +196,7 @@ pub fn count(
                     samples: 0,
                     seen: 0,
                     by_thread: Vec::new(),
+                    by_node: Vec::new(),
                     touched_before: match touches.in_life.contains_key(&(group, key)) {
                         true => None,
                         false => touches.before(address, row.time),
@@ -199,16 +205,16 @@ pub fn count(
             };
             page.samples += u64::from(row.cost > 0);
             page.seen += 1;
-            let accesses = weight(row);
-            match page.by_thread.binary_search_by_key(&row.thread, |(thread, _)| *thread) {
-                Ok(at) => page.by_thread[at].1 += accesses,
-                Err(at) => page.by_thread.insert(at, (row.thread, accesses)),
+            add(&mut page.by_thread, row.thread, weight(row));
+            if !several_nodes {
+                continue;
             }
-            if several_nodes
-                && let Some(home) = nodes.node(address)
-                && let Some(&node) = cpu_nodes.get(row.cpu as usize)
-                && node >= 0
-            {
+            let Some(&node) = cpu_nodes.get(row.cpu as usize).filter(|&&node| node >= 0) else { continue };
+            add(&mut page.by_node, node, weight(row));
+            if let Some(home) = nodes.node(address) {
+                if std::mem::replace(&mut count.last_located, (row.thread, row.time)) != (row.thread, row.time) {
+                    count.located_samples += 1;
+                }
                 let mut located = Count::default();
                 located.add(row);
                 count.located += located.accesses();
@@ -221,6 +227,19 @@ pub fn count(
     })?;
     counters.accuracy = Accuracy::of(dataset, &counters)?;
     Ok(counters)
+}
+
+/// Adds to the accesses of a thread or node.
+fn add(to: &mut Vec<(i32, f64)>, whose: i32, accesses: f64) {
+    match to.binary_search_by_key(&whose, |(of, _)| *of) {
+        Ok(at) => to[at].1 += accesses,
+        Err(at) => to.insert(at, (whose, accesses)),
+    }
+}
+
+/// Whose accesses are most; the first of several with as many.
+pub fn most(of: &[(i32, f64)]) -> Option<i32> {
+    of.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(whose, _)| *whose)
 }
 
 /// What a row weighs in a page's ownership: its accesses, or a trace of one for a row that carries cost alone.

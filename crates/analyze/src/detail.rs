@@ -6,7 +6,7 @@ use numamma_trace::{Access, SampleRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::Analysis;
-use crate::counters::{Counters, PageCount};
+use crate::counters::{Counters, PageCount, most};
 use crate::first_touch::{Touch, Touches};
 use crate::groups::{GroupId, Groups};
 use crate::pages::{PageKey, PageNodes, page_key};
@@ -27,7 +27,7 @@ pub struct GroupPage {
 impl GroupPage {
     /// Thread with most accesses.
     pub fn owner(&self) -> Option<i32> {
-        self.by_thread.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(thread, _)| *thread)
+        most(&self.by_thread)
     }
 
     /// Share of the accesses that are the owner's.

@@ -29,6 +29,8 @@ pub struct Group {
     pub bytes: u64,
     /// Whether pages are counted from the start of each instance; else by address.
     pub by_offset: bool,
+    /// Address of a variable from the start of its module; 0 if it has none.
+    pub module_offset: i64,
     smallest: u64,
     /// Instances that were touched.
     rows: u64,
@@ -152,6 +154,10 @@ fn new_group(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Group {
         instances: 0,
         bytes: 0,
         by_offset: true,
+        module_offset: match kind {
+            ObjectKind::Static | ObjectKind::Section => tables.module_offset(row),
+            _ => 0,
+        },
         smallest: u64::MAX,
         rows: 0,
     }
@@ -253,6 +259,7 @@ mod tests {
             instances: 1,
             bytes: 1,
             by_offset: true,
+            module_offset: 0,
             smallest: 1,
             rows: 1,
         }

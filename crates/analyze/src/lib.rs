@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod basis;
 mod counters;
 mod detail;
 mod first_touch;
@@ -20,7 +21,7 @@ mod pattern;
 mod statistics;
 mod summary;
 
-use numamma_findings::Findings;
+use numamma_findings::{Basis, Findings};
 use numamma_trace::{Dataset, TraceError};
 
 /// An analysed recording: its findings, and what is needed to go into detail.
@@ -52,6 +53,14 @@ impl<'a> Analysis<'a> {
     /// What was found, without details.
     pub fn findings(&self) -> &Findings {
         &self.findings
+    }
+
+    /// What a comparison with another recording needs beside the findings.
+    ///
+    /// # Errors
+    /// If a table cannot be read.
+    pub fn basis(&self) -> Result<Basis, TraceError> {
+        basis::basis(self)
     }
 
     /// What was found, with the details of the objects with those ids: their pages, and at most `points` samples over

@@ -29,6 +29,8 @@ pub enum Command {
     Record(Record),
     /// Show what a recording found
     Report(Report),
+    /// Show what differs between two recordings of one program
+    Compare(Compare),
     /// Write a recording's report as one HTML file that opens offline
     Html(Html),
     /// Say what this machine offers to the recorder, and how to enable more
@@ -94,6 +96,25 @@ pub struct Report {
     pub top: Option<usize>,
     /// Form of the report
     #[arg(long, default_value = "text", value_parser = PossibleValuesParser::new(Format::NAMES).try_map(|s| s.parse::<Format>()))]
+    pub format: Format,
+}
+
+#[derive(Args)]
+pub struct Compare {
+    /// Directory of the first recording: what the second is compared with
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// Directory of the second recording; differences are what it has more
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// Recording that owners of pages are measured by; fuller is the one with more samples
+    #[arg(long, value_name = "WHICH", default_value = "fuller", value_parser = ["fuller", "a", "b"])]
+    pub reference: String,
+    /// Rows of each table, 0 for all [default: 20]
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Form of the comparison
+    #[arg(long, default_value = "text", value_parser = PossibleValuesParser::new(["text", "json"]).try_map(|s| s.parse::<Format>()))]
     pub format: Format,
 }
 

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Record(arguments) => commands::record::run(arguments),
         Command::Report(arguments) => commands::report::run(arguments),
+        Command::Compare(arguments) => commands::compare::run(arguments),
         Command::Html(arguments) => commands::html::run(arguments),
         Command::Doctor(arguments) => commands::doctor::run(arguments),
     };

@@ -5,9 +5,20 @@
 //! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no ground for one.
 #![forbid(unsafe_code)]
 
+mod basis;
+mod comparison;
+mod statistics;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use basis::{Basis, Identity, NoPages, ObjectBasis, OwnedPage, RemoteBasis};
+pub use comparison::{
+    AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Match, Matched,
+    Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
+};
+pub use statistics::share_error;
 
 /// Version of the JSON report.
 pub const VERSION: u32 = 1;

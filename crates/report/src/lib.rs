@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod comparison;
 mod csv;
 mod error;
 mod finite;
@@ -23,6 +24,7 @@ use std::io;
 
 use numamma_findings::Findings;
 
+pub use comparison::render_comparison;
 pub use error::ReportError;
 pub use lookup::find_object;
 pub use options::{Access, By, Format, Options, Sort, unicode_locale};

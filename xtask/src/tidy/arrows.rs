@@ -7,7 +7,7 @@ use super::Fault;
 use crate::tree::Tree;
 
 const NOUNS: [&str; 7] = ["topology", "trace", "symbols", "findings", "plan", "wire", "preload"];
-const VERBS: [&str; 5] = ["record", "attribute", "analyze", "report", "serve"];
+const VERBS: [&str; 6] = ["record", "attribute", "analyze", "compare", "report", "serve"];
 
 /// The pipeline's ends: they put the stages together.
 const ENDS: [&str; 3] = ["numamma", "numamma-benches", "numamma-tests"];

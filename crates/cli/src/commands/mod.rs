@@ -1,9 +1,11 @@
 //! One file per subcommand.
 
+pub mod compare;
 pub mod doctor;
 pub mod html;
 pub mod record;
 pub mod report;
+mod terminal;
 
 /// Samplers that this version has.
 pub const IMPLEMENTED: &[numamma_topology::Kind] = &[numamma_topology::Kind::Clock];

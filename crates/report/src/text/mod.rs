@@ -1,5 +1,6 @@
 //! Reports for a terminal or a pipe.
 
+pub mod comparison;
 mod footer;
 mod header;
 mod lists;

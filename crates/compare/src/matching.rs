@@ -1,0 +1,159 @@
+//! Which object of one recording is which of the other.
+//!
+//! Addresses change from run to run; where the program lies in its modules does not. So objects are matched by everything
+//! that holds for the same build, then, of what is left, by what survives a build, then by what survives an edit. A looser
+//! rule never takes an object from a stricter one, and where it leaves a choice it matches nothing.
+
+use numamma_findings::{Identity, Match, Matched, ObjectBasis};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What two objects must have in common; what a rule ignores is empty.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+struct Key<'a> {
+    kind: &'a str,
+    name: &'a str,
+    module: &'a str,
+    offset: i64,
+    function: &'a str,
+    file: &'a str,
+    line: u32,
+    stack: &'a [String],
+}
+
+/// The key of an object under a rule, if the rule can tell it.
+fn key(of: &Identity, rule: Match) -> Option<Key<'_>> {
+    let Identity { kind, name, module, offset, site } = of;
+    let named = Key { kind, name, ..Key::default() };
+    let Some(site) = site else {
+        return Some(match rule {
+            Match::Address => Key { module, offset: *offset, ..named },
+            Match::Line => Key { module, ..named },
+            Match::Name => named,
+        });
+    };
+    let (function, file, line) = (site.function.as_str(), site.file.as_str(), site.line);
+    match rule {
+        Match::Address => {
+            // Code in no module has no address that lasts: its callers tell it.
+            let stack = if module.is_empty() { site.stack.as_slice() } else { &[] };
+            Some(Key { module, offset: *offset, function, file, line, stack, ..named })
+        }
+        Match::Line => (!function.is_empty()).then_some(Key { function, file, line, ..named }),
+        Match::Name => (!name.is_empty()).then_some(Key { function, file, ..named }),
+    }
+}
+
+/// Pairs of objects, in the order of the first recording; `Matched::a` and `b` are positions.
+pub fn pairs(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<Matched> {
+    let mut pairs: Vec<Matched> = Vec::new();
+    // What is left, in the order of the recordings.
+    let (mut left_a, mut left_b): (Vec<usize>, Vec<usize>) = ((0..a.len()).collect(), (0..b.len()).collect());
+    for rule in [Match::Address, Match::Line, Match::Name] {
+        let (of_a, of_b) = (by_key(a, &left_a, rule), by_key(b, &left_b, rule));
+        for (key, in_a) in &of_a {
+            let Some(in_b) = of_b.get(key).filter(|in_b| in_a.len() == in_b.len()) else { continue };
+            // As many calls on one line in both builds are in the same order in both. Of names nobody knows that.
+            if rule == Match::Name && in_a.len() > 1 {
+                continue;
+            }
+            pairs.extend(in_a.iter().zip(in_b).map(|(&a, &b)| Matched { by: rule, a, b }));
+        }
+        let (in_a, in_b): (FxHashSet<usize>, FxHashSet<usize>) = pairs.iter().map(|pair| (pair.a, pair.b)).unzip();
+        left_a.retain(|object| !in_a.contains(object));
+        left_b.retain(|object| !in_b.contains(object));
+    }
+    pairs.sort_by_key(|pair| pair.a);
+    pairs
+}
+
+/// The objects of each key, in the order of their addresses in their module.
+fn by_key<'a>(objects: &'a [ObjectBasis], left: &[usize], rule: Match) -> FxHashMap<Key<'a>, Vec<usize>> {
+    let mut by_key: FxHashMap<Key<'a>, Vec<usize>> = FxHashMap::default();
+    for &object in left {
+        if let Some(key) = key(&objects[object].identity, rule) {
+            by_key.entry(key).or_default().push(object);
+        }
+    }
+    for of_key in by_key.values_mut() {
+        of_key.sort_by_key(|&object| (objects[object].identity.offset, object));
+    }
+    by_key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numamma_findings::{CallSite, NoPages, RemoteBasis};
+
+    fn object(identity: Identity) -> ObjectBasis {
+        ObjectBasis { identity, remote: RemoteBasis::default(), pages: Err(NoPages::OfThread) }
+    }
+
+    fn heap(name: &str, function: &str, line: u32, offset: i64) -> ObjectBasis {
+        let site = CallSite { function: function.into(), file: "/src/solver.c".into(), line, ..CallSite::default() };
+        object(Identity { kind: "heap".into(), name: name.into(), module: "solver".into(), offset, site: Some(site) })
+    }
+
+    fn variable(name: &str, module: &str, offset: i64) -> ObjectBasis {
+        object(Identity { kind: "static".into(), name: name.into(), module: module.into(), offset, site: None })
+    }
+
+    fn found(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<(usize, usize, Match)> {
+        pairs(a, b).iter().map(|pair| (pair.a, pair.b, pair.by)).collect()
+    }
+
+    #[test]
+    fn the_same_build_matches_by_address_in_any_order() {
+        let a = [heap("grid", "main", 9, 0x100), heap("", "main", 9, 0x120), variable("n", "solver", 0x4000)];
+        let b = [variable("n", "solver", 0x4000), heap("", "main", 9, 0x120), heap("grid", "main", 9, 0x100)];
+        assert_eq!(found(&a, &b), [(0, 2, Match::Address), (1, 1, Match::Address), (2, 0, Match::Address)]);
+    }
+
+    #[test]
+    fn another_build_matches_by_line_in_the_order_of_the_calls() {
+        let a = [heap("", "main", 9, 0x100), heap("", "main", 9, 0x120), variable("n", "solver", 0x4000)];
+        let b = [heap("", "main", 9, 0x350), heap("", "main", 9, 0x300), variable("n", "solver", 0x5000)];
+        assert_eq!(found(&a, &b), [(0, 1, Match::Line), (1, 0, Match::Line), (2, 2, Match::Line)]);
+    }
+
+    #[test]
+    fn an_edited_source_matches_by_the_variable() {
+        let a = [heap("grid", "main", 9, 0x100), variable("n", "solver_v1", 0x4000)];
+        let b = [heap("grid", "main", 12, 0x180), variable("n", "solver_v2", 0x4010)];
+        assert_eq!(found(&a, &b), [(0, 0, Match::Name), (1, 1, Match::Name)]);
+        // Without a variable's name another line is another object.
+        assert_eq!(found(&[heap("", "main", 9, 0x100)], &[heap("", "main", 12, 0x180)]), []);
+    }
+
+    #[test]
+    fn a_choice_matches_nothing() {
+        let a = [heap("grid", "main", 9, 0x100)];
+        let b = [heap("grid", "main", 12, 0x180), heap("grid", "main", 14, 0x1a0)];
+        assert_eq!(found(&a, &b), []);
+        let b = [heap("grid", "main", 9, 0x180), heap("grid", "main", 9, 0x1a0)];
+        assert_eq!(found(&a, &b), []);
+    }
+
+    #[test]
+    fn other_kinds_functions_and_modules_are_other_objects() {
+        let a = [heap("grid", "main", 9, 0x100), variable("n", "solver", 0x4000), variable("n", "libm.so", 0x4000)];
+        let b = [heap("grid", "work", 9, 0x100), variable("n", "solver", 0x4000)];
+        assert_eq!(found(&a, &b), [(1, 1, Match::Address)]);
+        let mut mapped = heap("grid", "main", 9, 0x100);
+        mapped.identity.kind = "mmap".into();
+        assert_eq!(found(&a[..1], &[mapped]), []);
+    }
+
+    #[test]
+    fn code_in_no_module_is_told_by_its_callers() {
+        let jit = |stack: &str| {
+            let mut object = heap("", "", 0, 0);
+            object.identity.module.clear();
+            let site = CallSite { stack: vec![stack.into()], ..CallSite::default() };
+            object.identity.site = Some(site);
+            object
+        };
+        let (a, b) = ([jit("f x.c:1"), jit("g x.c:2")], [jit("g x.c:2"), jit("h x.c:3")]);
+        assert_eq!(found(&a, &b), [(1, 0, Match::Address)]);
+    }
+}

@@ -1,0 +1,298 @@
+//! What the comparison of two recordings found. These types are the JSON of `numamma compare`, field for field
+//! (`docs/COMPARE.md` documents it).
+//!
+//! Differences are B - A. Every `error` is the half-width of a 95 % interval from the number of samples; what differs from
+//! one run to the next without reason is not in it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Accesses, CallSite, Cost, Loss, Sampler};
+
+/// Version of the JSON comparison. Within it fields are added, never renamed or removed.
+pub const COMPARISON_VERSION: u32 = 1;
+
+/// Everything that a comparison shows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`COMPARISON_VERSION`].
+    pub version: u32,
+    /// The first recording.
+    pub a: Recording,
+    /// The second one.
+    pub b: Recording,
+    /// What of the two can be compared.
+    pub comparable: Comparable,
+    /// What a reader must know before believing a difference.
+    pub notes: Vec<Note>,
+    /// The runs as a whole.
+    pub total: TotalChange,
+    /// Objects of both, the largest share of the cost in either first.
+    pub objects: Vec<ObjectChange>,
+    /// Objects of the first alone, the largest share first.
+    pub only_a: Vec<Unmatched>,
+    /// Objects of the second alone.
+    pub only_b: Vec<Unmatched>,
+    /// How far both agree on who owns the pages; `None` where pages cannot be compared.
+    pub ownership: Option<Ownership>,
+}
+
+/// One of the two recordings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The first.
+    #[default]
+    A,
+    /// The second.
+    B,
+}
+
+/// One of the recordings, and the run that it is of.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Recording {
+    /// Its folder, as it was named on the command line.
+    pub path: String,
+    /// The recorded command line.
+    pub command: Vec<String>,
+    /// Whether the recording was finished.
+    pub complete: bool,
+    /// Wall time of the program, seconds.
+    pub wall_s: f64,
+    /// Exit status of the program; `None` when the recording ended before it.
+    pub exit: Option<i32>,
+    /// Threads.
+    pub threads: usize,
+    /// NUMA nodes of the machine.
+    pub nodes: usize,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Host name.
+    pub host: String,
+    /// How it was sampled.
+    pub sampler: Sampler,
+    /// Samples taken in user code.
+    pub samples: u64,
+    /// Samples at data accesses.
+    pub data_samples: u64,
+    /// Samples that belong to an object.
+    pub attributed: u64,
+    /// The others, by reason.
+    pub unattributed: BTreeMap<String, u64>,
+    /// Share of the cost of all data accesses that belongs to objects which the other recording has too.
+    pub matched_cost: f64,
+    /// The same of accesses.
+    pub matched_accesses: f64,
+    /// What is missing from it.
+    pub losses: Vec<Loss>,
+}
+
+/// What can be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comparable {
+    /// Time: both were measured in the same way.
+    pub cost: bool,
+    /// Shares of the accesses.
+    pub accesses: bool,
+    /// Numbers of accesses: both count in the same unit.
+    pub counts: bool,
+    /// Remote accesses: both machines have several nodes.
+    pub remote: bool,
+    /// Pages.
+    pub pages: bool,
+}
+
+/// Something that a reader must know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Name.
+    pub kind: String,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// A number in both recordings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// In the first.
+    pub a: f64,
+    /// In the second.
+    pub b: f64,
+}
+
+/// A whole number in both recordings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// In the first.
+    pub a: u64,
+    /// In the second.
+    pub b: u64,
+}
+
+/// A number in both recordings, and how it differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// In the first.
+    pub a: f64,
+    /// Error of `a`.
+    pub a_error: Option<f64>,
+    /// In the second.
+    pub b: f64,
+    /// Error of `b`.
+    pub b_error: Option<f64>,
+    /// `b - a`; `None` where the two cannot be compared.
+    pub difference: Option<f64>,
+    /// Error of the difference: the root of the sum of the squares of both.
+    pub error: Option<f64>,
+    /// Whether the difference is beyond its error; `None` where there is no error.
+    pub significant: Option<bool>,
+}
+
+/// The runs as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TotalChange {
+    /// Thread time of all data accesses, seconds.
+    pub cost: Change,
+    /// Wall time, seconds: measured, not sampled.
+    pub wall: Pair,
+    /// Share of remote accesses; `None` where one machine has one node.
+    pub remote: Option<Change>,
+}
+
+/// How an object of one recording was found in the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Match {
+    /// By everything: name, call site, and its address in the module. The program is the same.
+    #[default]
+    Address,
+    /// By name and source line, or by the name of a variable in its module. The program was built again.
+    Line,
+    /// By name, function and file, or by the name of a variable. The source was changed.
+    Name,
+}
+
+/// Pages on which both agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// Pages of the reference that have an owner.
+    pub reference: u64,
+    /// Those of them that have an owner in the other recording too.
+    pub answered: u64,
+    /// Those of them that have the same.
+    pub same: u64,
+    /// Pages that have an owner in the other recording alone.
+    pub beyond: u64,
+    /// `answered / reference`; `None` without pages.
+    pub coverage: Option<f64>,
+    /// `same / answered`; `None` if nothing was answered.
+    pub accuracy: Option<f64>,
+    /// Half-width of the 95 % interval of `accuracy`, as if pages were drawn at random.
+    pub accuracy_error: Option<f64>,
+    /// `coverage` with each page weighted by its accesses in the reference.
+    pub coverage_by_accesses: Option<f64>,
+    /// `accuracy` weighted in the same way.
+    pub accuracy_by_accesses: Option<f64>,
+}
+
+/// An object of both recordings.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ObjectChange {
+    /// Name, as the report of the first recording has it.
+    pub name: String,
+    /// `heap`, `static`, `mmap`, `stack`, `tls` or `annotated`.
+    pub kind: String,
+    /// Module (file name) that holds a static object, if any.
+    pub module: Option<String>,
+    /// Where it was allocated, in the first recording.
+    pub site: Option<CallSite>,
+    /// How it was found.
+    pub matched: Matched,
+    /// Instances that were live during the run.
+    pub instances: Count,
+    /// Bytes: of the largest instance.
+    pub bytes: Count,
+    /// Thread time.
+    pub cost: CostChange,
+    /// Estimated accesses.
+    pub accesses: AccessChange,
+    /// Share of its accesses that are remote; `None` where one machine has one node.
+    pub remote: Option<Change>,
+    /// Its pages by thread; `None` where pages cannot be compared.
+    pub ownership: Option<Agreement>,
+}
+
+/// How the cost of an object differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostChange {
+    /// Seconds of thread time.
+    pub seconds: Change,
+    /// Share of the cost of all data accesses.
+    pub share: Change,
+}
+
+/// How the accesses of an object differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccessChange {
+    /// Share of all data accesses.
+    pub share: Change,
+    /// Estimated reads, in the units of the recordings: the same if [`Comparable::counts`].
+    pub reads: Pair,
+    /// Estimated writes, likewise.
+    pub writes: Pair,
+}
+
+/// How an object was found, and which it is in the reports of the recordings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Matched {
+    /// By what.
+    pub by: Match,
+    /// Its id in the report of the first recording.
+    pub a: usize,
+    /// Its id in the report of the second one.
+    pub b: usize,
+}
+
+/// An object of one recording alone.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Unmatched {
+    /// Its id in the report of the recording.
+    pub id: usize,
+    /// Name.
+    pub name: String,
+    /// Kind.
+    pub kind: String,
+    /// Where it was allocated.
+    pub site: Option<CallSite>,
+    /// Thread time, and its share in its recording.
+    pub cost: Cost,
+    /// Estimated accesses, and their share in its recording.
+    pub accesses: Accesses,
+}
+
+/// How far the recordings agree on the owners of pages.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Ownership {
+    /// The recording that the other one is measured by.
+    pub reference: Side,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Owner: the thread with most accesses.
+    pub thread: Agreement,
+    /// Owner: the node whose CPUs made most accesses; `None` where one machine has one node.
+    pub node: Option<Agreement>,
+    /// Objects of the reference whose pages are in none of this, by reason.
+    pub uncompared: Vec<Uncompared>,
+}
+
+/// Objects whose pages cannot be found in the other recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Uncompared {
+    /// `small_instances`, `of_a_thread` or `allocations_not_recorded`.
+    pub reason: String,
+    /// How many objects.
+    pub objects: u64,
+    /// Share of all data accesses of the reference that they have.
+    pub access_share: f64,
+}
