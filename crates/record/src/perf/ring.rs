@@ -56,6 +56,14 @@ impl Ring {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Switches the event on or off, in all threads that inherited it too.
+    pub fn enable(&self, on: bool) {
+        const ENABLE: u64 = 0x2400;
+        const DISABLE: u64 = 0x2401;
+        // SAFETY: an open perf event; the requests take no argument and cannot fail.
+        unsafe { libc::ioctl(self.fd.as_raw_fd(), if on { ENABLE } else { DISABLE } as _, 0) };
+    }
+
     fn word(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: the offset lies in the control page, is 8-aligned, and the kernel uses the word atomically.
         unsafe { &*self.base.add(offset).cast::<AtomicU64>() }
