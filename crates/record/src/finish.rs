@@ -15,6 +15,7 @@ use crate::filter::Filter;
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
 use crate::space::mappings::{Mapping, PathId};
+use crate::watched::Watched;
 
 /// When names were last written for readers of an unfinished recording, and when they will be next. The interval doubles,
 /// so that a long recording does not spend its time on what it may never need.
@@ -119,7 +120,7 @@ pub fn finish(
     session.losses.add(LossKind::CutStack, session.stacks.cut);
     session.losses.add(LossKind::Overwritten, session.evicted.count());
 
-    if let Some((_, inside)) = &session.watched {
+    if let Some(Watched { inside, .. }) = &session.watched {
         session.losses.add(LossKind::LeftUnseen, inside.left_unseen);
         let functions = &meta.sampler.controls.functions;
         let never = inside.never_entered().filter_map(|number| functions.get(number));

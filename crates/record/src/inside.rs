@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A return may come to nothing here: an exception passes, `longjmp`, a record was dropped. But a thread whose stack pointer
-//! stands above an entry's has left it. That is seen at its next entry, return or sample, and counted.
+//! stands above an entry's has left it, and so has one that entered another function at that very place of the stack. That is
+//! seen at its next entry, return or sample, and counted. Until then it seems to be inside.
 
 use rustc_hash::FxHashMap;
 
@@ -66,11 +67,19 @@ impl Inside {
         }
     }
 
-    /// Whether a thread with that stack pointer is inside any of the functions.
-    pub fn is_inside(&mut self, thread: ThreadId, pointer: u64) -> bool {
+    /// Whether a thread was ever inside and has not left: if not, [`Self::is_inside`] need not be asked.
+    pub fn may_be_inside(&self, thread: ThreadId) -> bool {
+        self.threads.contains_key(&thread)
+    }
+
+    /// Whether a thread is inside any of the functions. `pointer`: its stack pointer when it entered the function that it is
+    /// in, or, where that is not known, now. `is_in` says whether it is in one of the functions itself.
+    pub fn is_inside(&mut self, thread: ThreadId, pointer: u64, is_in: impl Fn(u16) -> bool) -> bool {
         let Some(entries) = self.threads.get_mut(&thread) else { return false };
         let before = entries.len();
-        entries.retain(|entry| !has_left(entry, pointer));
+        // Where the function was entered another one has been entered since.
+        let replaced = |entry: &Entry| entry.pointer == pointer && !is_in(entry.function);
+        entries.retain(|entry| !has_left(entry, pointer) && !replaced(entry));
         self.left_unseen += (before - entries.len()) as u64;
         if entries.is_empty() {
             self.threads.remove(&thread);
@@ -111,14 +120,28 @@ mod tests {
     const F: u16 = 0;
     const G: u16 = 1;
 
+    /// Asks while the thread is in a function that it called, or that comes later.
+    fn in_callee(inside: &mut Inside, thread: ThreadId, pointer: u64) -> bool {
+        inside.is_inside(thread, pointer, |_| false)
+    }
+
+    #[test]
+    fn what_is_called_next_takes_the_place_on_the_stack() {
+        let mut inside = Inside::new(1);
+        inside.enter(1, F, 0x900, HIGH);
+        assert!(inside.is_inside(1, 0x900, |function| function == F), "it is in the function itself");
+        assert!(!in_callee(&mut inside, 1, 0x900) && !inside.may_be_inside(1));
+        assert_eq!(inside.left_unseen, 1);
+    }
+
     #[test]
     fn a_thread_is_inside_from_entry_to_return() {
         let mut inside = Inside::new(2);
-        assert!(!inside.is_inside(1, 0x900));
+        assert!(!in_callee(&mut inside, 1, 0x900));
         inside.enter(1, F, 0x900, HIGH);
-        assert!(inside.is_inside(1, 0x880) && !inside.is_inside(2, 0x880));
+        assert!(in_callee(&mut inside, 1, 0x880) && !in_callee(&mut inside, 2, 0x880));
         inside.leave(1, F, 0x900);
-        assert!(!inside.is_inside(1, 0x700), "what is called next is not inside");
+        assert!(!in_callee(&mut inside, 1, 0x700), "what is called next is not inside");
         assert_eq!((inside.left_unseen, inside.never_entered().collect::<Vec<_>>()), (0, vec![1]));
     }
 
@@ -130,9 +153,9 @@ mod tests {
         }
         inside.leave(1, F, 0x700);
         inside.leave(1, F, 0x800);
-        assert!(inside.is_inside(1, 0x880));
+        assert!(in_callee(&mut inside, 1, 0x880));
         inside.leave(1, F, 0x900);
-        assert!(!inside.is_inside(1, 0x880));
+        assert!(!in_callee(&mut inside, 1, 0x880));
         assert_eq!(inside.left_unseen, 0);
     }
 
@@ -143,9 +166,9 @@ mod tests {
         // The jump is a return of f, and an entry of g.
         inside.leave(1, F, 0x900);
         inside.enter(1, G, 0x900, HIGH);
-        assert!(inside.is_inside(1, 0x880));
+        assert!(in_callee(&mut inside, 1, 0x880));
         inside.leave(1, G, 0x900);
-        assert!(!inside.is_inside(1, 0x880));
+        assert!(!in_callee(&mut inside, 1, 0x880));
         assert_eq!(inside.left_unseen, 0);
     }
 
@@ -154,13 +177,13 @@ mod tests {
         let mut inside = Inside::new(2);
         inside.enter(1, F, 0x900, HIGH);
         inside.enter(1, G, 0x800, HIGH);
-        assert!(!inside.is_inside(1, 0x980), "its stack shows that it left both");
+        assert!(!in_callee(&mut inside, 1, 0x980), "its stack shows that it left both");
         assert_eq!(inside.left_unseen, 2);
         // Over g alone: f still returns.
         inside.enter(1, F, 0x900, HIGH);
         inside.enter(1, G, 0x800, HIGH);
         inside.leave(1, F, 0x900);
-        assert!(!inside.is_inside(1, 0x700));
+        assert!(!in_callee(&mut inside, 1, 0x700));
         assert_eq!(inside.left_unseen, 3);
         // The same call again and again, jumped out of each time.
         for _ in 0..5 {
@@ -173,7 +196,7 @@ mod tests {
     fn a_signal_handler_on_a_stack_of_its_own_is_inside() {
         let mut inside = Inside::new(1);
         inside.enter(1, F, 0x900, HIGH);
-        assert!(inside.is_inside(1, 0x2000) && inside.is_inside(1, 0x7fff_0000_0000));
+        assert!(in_callee(&mut inside, 1, 0x2000) && in_callee(&mut inside, 1, 0x7fff_0000_0000));
         assert_eq!(inside.left_unseen, 0);
     }
 
@@ -183,6 +206,6 @@ mod tests {
         inside.enter(1, F, 0x900, HIGH);
         inside.fork(1, 2);
         inside.end(1);
-        assert!(inside.is_inside(2, 0x880) && !inside.is_inside(1, 0x880));
+        assert!(in_callee(&mut inside, 2, 0x880) && !in_callee(&mut inside, 1, 0x880));
     }
 }

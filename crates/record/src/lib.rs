@@ -33,6 +33,7 @@ mod tasks;
 mod thinning;
 mod timebase;
 mod tracked;
+mod watched;
 
 pub use clock::tick::{measure_cost, rate_for};
 pub use error::RecordError;

@@ -16,7 +16,6 @@ use crate::clock::tick;
 use crate::collect::{Collector, LibraryReader, now};
 use crate::error::RecordError;
 use crate::filter::Filter;
-use crate::inside::Inside;
 use crate::launch::{self, Running};
 use crate::library::Library;
 use crate::perf::events::Events;
@@ -24,6 +23,7 @@ use crate::probes;
 use crate::session::Session;
 use crate::sink::Sink;
 use crate::thinning::Thinning;
+use crate::watched::Watched;
 use crate::{finish, signals};
 
 /// How long before its window the clock is switched on, so that nothing at its beginning is missed.
@@ -149,7 +149,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
         .map_err(|error| refusal(error, &probe))
         .and_then(|mut events| {
             if let Some((kind, probes)) = &probes {
-                events.probe(suspended.pid(), *kind, probes).map_err(|error| probes_refused(&error))?;
+                events.probe(*kind, probes).map_err(|error| probes_refused(&error))?;
             }
             Ok(events)
         });
@@ -167,7 +167,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     session.only = options.only;
     session.several_nodes = meta.nodes > 1;
     session.callsites.wrappers.clone_from(&options.wrappers);
-    session.watched = probes.map(|(_, probes)| (probes, Inside::new(options.functions.len())));
+    session.watched = probes.map(|(_, probes)| Watched::new(probes, options.functions.len()));
     session.filter = Filter::new(&options.objects, &options.ranges);
     session.thinning = Thinning::new(options.max_samples);
     if let Some(Refused::Sanitizer(why)) = &refused {
@@ -208,8 +208,9 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     if let Some(reader) = &reader {
         reader.close(&mut session.losses);
     }
-    drop(events);
+    // Before the events are closed: with probes that takes the kernel a while.
     meta.end = now();
+    drop(events);
     meta.exit = Some(ended.status());
     let dir = session.sink.dir().to_owned();
     let finished = finish::finish(session, meta, options.heap, &mut remarks, || signals::to_end().is_some());

@@ -12,11 +12,9 @@ use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
 use crate::code_places::CodePlaces;
 use crate::filter::{Filter, Verdict};
-use crate::inside::Inside;
 use crate::modules::{ModuleStore, VDSO};
 use crate::objects::Touched;
 use crate::perf::decode::{Record, Registers};
-use crate::probes::{Probe, ProbeKind};
 use crate::sink::Sink;
 use crate::sites::{SiteKind, Stacks};
 use crate::space::Space;
@@ -24,13 +22,11 @@ use crate::space::mappings::{Mapping, MappingKind, PathId};
 use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
 use crate::thinning::Thinning;
 use crate::tracked::{Evicted, Tentative};
+use crate::watched::Watched;
 
 /// How long after its end a process may still have something outstanding in its rings, nanoseconds: until they are read once
 /// more, which is done at leisure.
 const OUTSTANDING: i64 = 4_000_000_000;
-
-/// What is taken for one stack where nothing tells how far it goes (coroutines), bytes.
-const UNKNOWN_STACK: u64 = 64 << 10;
 
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
@@ -77,8 +73,8 @@ pub struct Session {
     pub only: Option<Access>,
     /// Keep only samples of that time, from and until; nanoseconds.
     pub window: (i64, i64),
-    /// What is watched, and who is inside: keep only samples of threads that are. None: everywhere.
-    pub watched: Option<(Vec<Probe>, Inside)>,
+    /// Keep only samples inside the functions that are watched; none: everywhere.
+    pub watched: Option<Watched>,
     /// Keep only accesses to some objects.
     pub filter: Filter,
     /// Of each call site, whether the filter wants its objects; known at the end.
@@ -181,8 +177,8 @@ impl Session {
             }
             Record::Exit { time, pid, tid } => {
                 let thread = self.tasks.end_thread(tid, time);
-                if let (Some(thread), Some((_, inside))) = (thread, &mut self.watched) {
-                    inside.end(thread);
+                if let (Some(thread), Some(watched)) = (thread, &mut self.watched) {
+                    watched.inside.end(thread);
                 }
                 let process = self.tasks.process(pid, time);
                 if self.tasks.processes[process].alive == 0 {
@@ -265,32 +261,8 @@ impl Session {
         let thread = &mut self.tasks.threads[main];
         (thread.row.tls_low, thread.row.tls_high) = (row.tls_low, row.tls_high);
         thread.pointer = pointer;
-        if let Some((_, inside)) = &mut self.watched {
-            inside.fork(from, main);
-        }
-    }
-
-    /// A process became another program: its threads are where that begins.
-    fn no_longer_inside(&mut self, pid: i32) {
-        if let (Some(thread), Some((_, inside))) = (self.tasks.known_thread(pid), &mut self.watched) {
-            inside.end(thread);
-        }
-    }
-
-    /// A thread came by a probe.
-    fn came_by(&mut self, time: i64, pid: i32, tid: i32, ip: u64, number: u32, registers: &Registers) {
-        let thread = self.tasks.thread(pid, tid, time);
-        let pointer = registers.general[usize::from(STACK_POINTER)];
-        self.learn_stack(thread, pointer, time);
-        let row = &self.tasks.threads[thread].row;
-        let own = (row.stack_low as u64..row.stack_high as u64).contains(&pointer);
-        let stack_high = if own { row.stack_high as u64 } else { pointer.saturating_add(UNKNOWN_STACK) };
-        let Some((probes, inside)) = &mut self.watched else { return };
-        let Some(probe) = probes.get(number as usize) else { return };
-        match probe.kind {
-            ProbeKind::Enter => inside.enter(thread, probe.function, pointer, stack_high),
-            ProbeKind::Leave(_) if probe.leaves(ip, registers) => inside.leave(thread, probe.function, pointer),
-            ProbeKind::Leave(_) => {}
+        if let Some(watched) = &mut self.watched {
+            watched.inside.fork(from, main);
         }
     }
 
@@ -307,9 +279,7 @@ impl Session {
         let pointer = registers.general[usize::from(STACK_POINTER)];
         self.tasks.threads[thread].seen = true;
         self.learn_stack(thread, pointer, time);
-        if let Some((_, inside)) = &mut self.watched
-            && !inside.is_inside(thread, pointer)
-        {
+        if !self.is_inside(process, thread, ip, registers) {
             return;
         }
         self.tasks.threads[thread].row.samples += 1;

@@ -15,6 +15,9 @@ use crate::probes::Probe;
 /// an unprivileged user may lock everywhere (`kernel.perf_event_mlock_kb` is 516 by default, per CPU).
 const RING_BYTES: [usize; 6] = [8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 128 << 10];
 
+/// In place of a process's id: all of them.
+const ANY_PROCESS: i32 = -1;
+
 /// The events of a recording, on all CPUs.
 #[derive(Debug)]
 pub struct Events {
@@ -127,11 +130,14 @@ impl Events {
         Ok(events)
     }
 
-    /// Watches `probes` too, from the next exec of process `pid` on; `kind` is the type of the kernel's events for them.
+    /// Watches `probes` too; `kind` is the type of the kernel's events for them.
+    ///
+    /// In every process: a thread that inherits such an event makes the kernel read the name of the file from the memory of
+    /// the program, at the address where it was in ours, and when that fails the program cannot make threads any more.
     ///
     /// # Errors
     /// If the kernel refuses one.
-    pub fn probe(&mut self, pid: i32, kind: u32, probes: &[Probe]) -> io::Result<()> {
+    pub fn probe(&mut self, kind: u32, probes: &[Probe]) -> io::Result<()> {
         raise_file_limit();
         for (number, probe) in probes.iter().enumerate() {
             let path = CString::new(probe.file.as_os_str().as_bytes())?;
@@ -144,13 +150,13 @@ impl Events {
                 sample_period: 1,
                 sample_type: COMMON | attr::SAMPLE_REGS_USER,
                 sample_regs_user: if registers { REGISTER_MASK } else { STACK_POINTER_MASK },
-                flags: FLAGS,
+                flags: FLAGS & !(attr::DISABLED | attr::INHERIT | attr::ENABLE_ON_EXEC),
                 clockid: libc::CLOCK_MONOTONIC,
                 wakeup: 64 << 10,
                 ..Attr::default()
             };
             for (ring, &cpu) in self.rings.iter().zip(&self.cpus) {
-                let fd = attr::open(&attr, pid, cpu as i32)?;
+                let fd = attr::open(&attr, ANY_PROCESS, cpu as i32)?;
                 self.sources.insert(id(&fd)?, Source::Probe { number: number as u32, registers });
                 ring.redirect(&fd)?;
                 self._redirected.push(fd);

@@ -1,19 +1,18 @@
 //! Which instructions leave a function.
 
 use std::ops::Range;
-use std::rc::Rc;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
 use super::Exit;
 
 /// The exits in a part of a function: `bytes` at `start`, addresses of the file. `parts` are all parts of the function.
-pub fn exits(bytes: &[u8], start: u64, parts: &Rc<[Range<u64>]>) -> Vec<(u64, Exit)> {
+pub fn exits(bytes: &[u8], start: u64, parts: &[Range<u64>]) -> Vec<(u64, Exit)> {
     let decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
     decoder.into_iter().filter_map(|instruction| Some((instruction.ip(), exit(&instruction, parts)?))).collect()
 }
 
-fn exit(instruction: &Instruction, parts: &Rc<[Range<u64>]>) -> Option<Exit> {
+fn exit(instruction: &Instruction, parts: &[Range<u64>]) -> Option<Exit> {
     let outside = |to: u64| !parts.iter().any(|part| part.contains(&to));
     match instruction.flow_control() {
         FlowControl::Return => Some(Exit::Always),
@@ -22,11 +21,7 @@ fn exit(instruction: &Instruction, parts: &Rc<[Range<u64>]>) -> Option<Exit> {
             outside(instruction.near_branch_target()).then_some(Exit::If(instruction.condition_code()))
         }
         FlowControl::IndirectBranch => match instruction.op0_kind() {
-            OpKind::Register => Some(Exit::To {
-                register: instruction.op0_register().number() as u8,
-                at: instruction.ip(),
-                parts: Rc::clone(parts),
-            }),
+            OpKind::Register => Some(Exit::To(instruction.op0_register().number() as u8)),
             // With an index it is the table of a switch; without, the pointer of a function.
             _ => (instruction.memory_index() == Register::None).then_some(Exit::Always),
         },
@@ -42,12 +37,13 @@ mod tests {
 
     /// Offsets of the exits of a function at 0x1000 with a cold part at 0x2000.
     fn exits_of(bytes: &[u8]) -> Vec<(u64, Exit)> {
-        let parts: Rc<[Range<u64>]> = [0x1000..0x1000 + bytes.len() as u64, 0x2000..0x2100].into();
-        exits(bytes, 0x1000, &parts)
+        exits(bytes, 0x1000, &[0x1000..0x1000 + bytes.len() as u64, 0x2000..0x2100])
     }
 
+    /// A probe at 0x1000.
     fn probe(exit: Exit) -> Probe {
-        Probe { file: "f".into(), offset: 0, function: 0, kind: ProbeKind::Leave(exit) }
+        let parts = [0x1000..0x1010, 0x2000..0x2100].into();
+        Probe { file: "f".into(), offset: 0, at: 0x1000, parts, function: 0, kind: ProbeKind::Leave(exit) }
     }
 
     fn registers(rax: u64, flags: u64) -> Registers {

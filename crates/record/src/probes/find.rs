@@ -75,6 +75,8 @@ fn open(path: &Path) -> Result<Module, String> {
 
 /// Adds the probes of all functions of that name in a module: C++ has several, compilers make copies.
 fn add(probes: &mut Vec<Probe>, file: &Path, module: &Module, name: &str, number: u16) {
+    // As the kernel will call it.
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     // gfortran appends an underscore to what is in no module.
     let functions = module.functions_named(|found| is_it(found, name) || found.strip_suffix('_') == Some(name));
     let (cold, whole): (Vec<&NamedFunction>, Vec<&NamedFunction>) = functions.iter().partition(|f| f.cold);
@@ -94,7 +96,8 @@ fn add(probes: &mut Vec<Probe>, file: &Path, module: &Module, name: &str, number
         let here = [(function.start, ProbeKind::Enter)].into_iter();
         let all = here.chain(leaving.into_iter().map(|(at, exit)| (at, ProbeKind::Leave(exit))));
         probes.extend(all.filter_map(|(at, kind)| {
-            Some(Probe { file: file.to_owned(), offset: module.file_offset(at)?, function: number, kind })
+            let (file, parts) = (file.clone(), Rc::clone(&parts));
+            Some(Probe { file, offset: module.file_offset(at)?, at, parts, function: number, kind })
         }));
     }
 }

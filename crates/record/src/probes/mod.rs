@@ -30,6 +30,10 @@ pub struct Probe {
     pub file: PathBuf,
     /// Offset in the file.
     pub offset: u64,
+    /// Address of the instruction; addresses are the file's.
+    pub at: u64,
+    /// The parts of the function.
+    pub parts: Rc<[Range<u64>]>,
     /// Number of the function, in the order in which they were asked for.
     pub function: u16,
     pub kind: ProbeKind,
@@ -49,15 +53,19 @@ pub enum Exit {
     Always,
     /// If the branch is taken.
     If(iced_x86::ConditionCode),
-    /// If the register with that number holds an address outside the function, whose parts these are; with the address of
-    /// the instruction itself. Addresses are the file's.
-    To { register: u8, at: u64, parts: Rc<[Range<u64>]> },
+    /// If the register with that number holds an address outside the function.
+    To(u8),
 }
 
 impl Probe {
     /// Whether all registers are needed to tell what happened; else the stack pointer is enough.
     pub fn needs_registers(&self) -> bool {
-        matches!(self.kind, ProbeKind::Leave(Exit::If(_) | Exit::To { .. }))
+        matches!(self.kind, ProbeKind::Leave(Exit::If(_) | Exit::To(_)))
+    }
+
+    /// Whether an address is in its function.
+    pub fn is_in(&self, address: u64) -> bool {
+        self.parts.iter().any(|part| part.contains(&address))
     }
 
     /// Whether a thread that comes by at the run-time address `ip` leaves the function.
@@ -68,9 +76,9 @@ impl Probe {
             ProbeKind::Leave(Exit::If(condition)) => {
                 Machine::new([0; 16], registers.flags, 0, None).taken(*condition) == Some(true)
             }
-            ProbeKind::Leave(Exit::To { register, at, parts }) => {
-                let target = registers.general[usize::from(*register)].wrapping_sub(ip.wrapping_sub(*at));
-                !parts.iter().any(|part| part.contains(&target))
+            ProbeKind::Leave(Exit::To(register)) => {
+                let bias = ip.wrapping_sub(self.at);
+                !self.is_in(registers.general[usize::from(*register)].wrapping_sub(bias))
             }
         }
     }
