@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler, Samples, Site, Thread,
-    ThreadShare, VERSION, WITHOUT_ACCESS,
+    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler, Samples, Site,
+    Thread, ThreadShare, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;

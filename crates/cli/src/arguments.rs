@@ -28,7 +28,7 @@ struct Arguments {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a program and record which memory its threads touch
-    Record(Record),
+    Record(Box<Record>),
     /// Show what a recording found
     Report(Report),
     /// Write a recording's report as one HTML file that opens offline

@@ -101,6 +101,14 @@ pub struct Controls {
     pub thinned: u64,
 }
 
+impl Controls {
+    /// Whether shares are of less than the whole run.
+    pub fn is_part(&self) -> bool {
+        let thinned = self.thinned;
+        *self != Self { thinned, ..Self::default() }
+    }
+}
+
 impl Default for Controls {
     fn default() -> Self {
         Self {

@@ -435,7 +435,15 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
     let rate_hz = 1e9 / period as f64;
     let only = options.only.map(|access| if access == Access::Read { "read" } else { "write" }.to_owned());
     let overhead = cost * rate_hz / 1e9;
-    Ok(SamplerMeta { kind: "clock".into(), period, rate_hz, tick_cost: cost, overhead, only, controls: controls(options) })
+    Ok(SamplerMeta {
+        kind: "clock".into(),
+        period,
+        rate_hz,
+        tick_cost: cost,
+        overhead,
+        only,
+        controls: controls(options),
+    })
 }
 
 fn controls(options: &Options) -> Controls {

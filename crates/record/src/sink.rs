@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use numamma_trace::{DatasetWriter, FirstTouchRow, LossKind, Losses, ObjectRow, PageNodeRow, PartSampleRow, TraceError};
+use numamma_trace::{
+    DatasetWriter, FirstTouchRow, LossKind, Losses, ObjectRow, PageNodeRow, PartSampleRow, TraceError,
+};
 
 /// Rows that make a part before its time is up.
 const PART_ROWS: usize = 500_000;

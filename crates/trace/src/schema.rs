@@ -129,7 +129,7 @@ table! {
         stack_high: i64 = "End of its stack, 0 if unknown.",
         tls_low: i64 = "Lowest address of its thread-local storage, 0 if unknown.",
         tls_high: i64 = "End of its thread-local storage, 0 if unknown.",
-        samples: i64 = "Samples taken in it.",
+        samples: i64 = "Samples taken in it, also those that were left out or thinned out later.",
     }
 }
 
@@ -143,7 +143,7 @@ table! {
         start_time: i64 = "Time of its start, nanoseconds.",
         end_time: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
         tracked: i32 = "1 if the library was loaded, so that its allocations were seen.",
-        samples: i64 = "Samples taken in it.",
+        samples: i64 = "Samples taken in it, also those that were left out or thinned out later.",
     }
 }
 

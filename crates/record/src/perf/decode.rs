@@ -30,7 +30,10 @@ pub enum Source {
     Clock,
     PageFault,
     /// A probe, by its number; with all registers, or with the stack pointer alone.
-    Probe { number: u32, registers: bool },
+    Probe {
+        number: u32,
+        registers: bool,
+    },
 }
 
 /// A record, with the time at which the kernel made it.

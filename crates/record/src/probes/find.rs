@@ -81,9 +81,8 @@ fn add(probes: &mut Vec<Probe>, file: &Path, module: &Module, name: &str, number
     let functions = module.functions_named(|found| is_it(found, name) || found.strip_suffix('_') == Some(name));
     let (cold, whole): (Vec<&NamedFunction>, Vec<&NamedFunction>) = functions.iter().partition(|f| f.cold);
     for function in whole {
-        let of_it = cold.iter().filter(|part| part.name == function.name);
-        let parts: Rc<[Range<u64>]> =
-            of_it.map(|part| part.start..part.end).chain([function.start..function.end]).collect();
+        let of_it = cold.iter().filter(|part| part.name == function.name).chain([&function]);
+        let parts: Rc<[Range<u64>]> = of_it.map(|part| part.start..part.end).collect();
         let leaving: Vec<_> = parts
             .iter()
             .filter_map(|part| Some((module.text_at(part.start, (part.end - part.start) as usize)?, part.start)))
@@ -118,10 +117,11 @@ fn loaded_with(module: &Module, executable: &Path) -> Vec<PathBuf> {
     listed.lines().filter_map(library).collect()
 }
 
-/// The path in a line such as `libm.so.6 => /lib/libm.so.6 (0x00007f00)`.
+/// The path in a line such as `libm.so.6 => /lib/libm.so.6 (0x00007f00)`, or `/opt/libx.so (0x00007f00)` where the program
+/// names it so.
 fn library(line: &str) -> Option<PathBuf> {
-    let (_, path) = line.split_once("=> ")?;
-    let (path, _) = path.rsplit_once(" (")?;
+    let path = line.split_once("=> ").map_or(line, |(_, path)| path);
+    let (path, _) = path.trim_start().rsplit_once(" (")?;
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
@@ -141,6 +141,7 @@ mod tests {
     #[test]
     fn the_linkers_list_is_read() {
         assert_eq!(library("\tlibm.so.6 => /lib/libm.so.6 (0x00007f0012340000)"), Some("/lib/libm.so.6".into()));
+        assert_eq!(library("\t/opt/libx.so (0x00007f0012340000)"), Some("/opt/libx.so".into()));
         assert_eq!(library("\tlinux-vdso.so.1 (0x00007ffd)"), None);
         assert_eq!(library("\tlibmissing.so => not found"), None);
     }
