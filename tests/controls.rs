@@ -1,8 +1,9 @@
 //! Which part of a run is sampled: by time, by function, by object and address, and by number.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use numamma_tests::run::OWN_FAILURE;
+use numamma_tests::run::{self, OWN_FAILURE};
 use numamma_tests::{Place, Run, skip};
 use serde_json::Value;
 
@@ -311,6 +312,32 @@ fn a_recording_stays_within_its_number_of_samples() {
     }
     let text = Run::report(&dataset).run().success().out();
     assert!(text.contains(&format!("thinned {thinned}x")), "{text}");
+}
+
+/// A recorder that is killed leaves samples of different weights, whose sum is right.
+#[test]
+fn a_thinned_recording_that_was_cut_short() {
+    let place = Place::alone();
+    let program = place.compile("gcc", "ten", TEN, &[]);
+    let dataset = place.dataset();
+    let options = ["record", "-o", dataset.to_str().unwrap(), "--rate", "4000", "--max-samples", "1000", "--"];
+    let running = Run::numamma().args(options).arg(&program).arg("1").start();
+    // Two flushes, the second of a recording that has been halved already.
+    run::until("a second part", Duration::from_secs(50), || dataset.join("samples.part-0001.parquet").exists());
+    std::thread::sleep(Duration::from_millis(300));
+    let children = run::children(running.pid());
+    run::signal(running.pid(), libc::SIGKILL);
+    running.wait();
+    children.iter().for_each(|&child| run::signal(child, libc::SIGKILL));
+    let report = json(&place, &[]);
+    let taken: u64 = report["threads"].as_array().expect("a list").iter().map(|t| count(&t["samples"])).sum();
+    let period = report["sampler"]["period"].as_f64().expect("nanoseconds") / 1e9;
+    let seconds = |of: &Value| of["cost"]["seconds"].as_f64().expect("seconds");
+    // By lines: objects that came after names were last written are not known.
+    let total: f64 = report["lines"].as_array().expect("a list").iter().map(seconds).sum();
+    let (kept, expected) = (recorded(&report), taken as f64 * period);
+    assert!(kept < taken && count(&report["sampler"]["controls"]["thinned"]) > 1, "{kept} of {taken}");
+    assert!((total / expected - 1.0).abs() < 0.03, "{total} s of {expected} s, {kept} samples of {taken}");
 }
 
 /// With parts on the disk when the thinning begins, threads, and an object that is chosen by name.

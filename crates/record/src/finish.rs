@@ -48,6 +48,8 @@ pub fn checkpoint(session: &mut Session, meta: &mut Meta, names: &mut Checkpoint
     meta.end = now();
     meta.losses = session.losses.clone();
     meta.losses.add(LossKind::Incomplete, 1);
+    meta.sampler.controls.left_out = session.left_out;
+    meta.sampler.controls.thinned = session.thinning.factor();
     session.sink.flush();
     // A full disk shows in the flush above; the tables below are written again at the end, so their failures wait.
     let _ = write_tasks(session).and_then(|()| session.sink.writer().write_meta(meta));

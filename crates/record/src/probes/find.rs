@@ -19,6 +19,7 @@ use crate::error::RecordError;
 /// If there is no such function in the files.
 pub fn find(asked: &[String], executable: &Path) -> Result<Vec<Probe>, RecordError> {
     let mut libraries: Option<Vec<PathBuf>> = None;
+    let own = own_code(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default());
     let mut probes = Vec::new();
     for (number, text) in asked.iter().enumerate() {
         let (file, name) = split(text);
@@ -56,8 +57,23 @@ pub fn find(asked: &[String], executable: &Path) -> Result<Vec<Probe>, RecordErr
                 ),
             });
         }
+        // Probes are in all processes: each record would make the recorder come by and cause the next.
+        if let Some(probe) = probes[before..].iter().find(|probe| own.contains(&probe.file)) {
+            let why = format!(
+                "{} is a library that NumaMMA itself needs; name a function that calls it",
+                probe.file.display()
+            );
+            return Err(RecordError::NoFunction { asked: text.clone(), why });
+        }
     }
     Ok(probes)
+}
+
+/// Files whose code is in a process's memory map, without those that are only data.
+fn own_code(maps: &str) -> Vec<PathBuf> {
+    let is_code = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));
+    let path = |line: &str| line.find('/').map(|at| PathBuf::from(&line[at..]));
+    maps.lines().filter(is_code).filter_map(path).collect()
 }
 
 /// `FILE:FUNCTION`, where a file has a slash: function names have colons of their own.
@@ -147,16 +163,33 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_this_very_program_and_one_of_its_library() {
-        let own = std::env::current_exe().expect("this program");
-        let probes = find(&["watched_by_its_name".into(), "qsort".into()], &own).expect("both are there");
-        for (number, file) in [(0, "numamma_record"), (1, "libc.so")] {
-            let of: Vec<&Probe> = probes.iter().filter(|probe| probe.function == number).collect();
-            assert!(of.iter().all(|probe| probe.file.to_string_lossy().contains(file)), "{of:?}");
-            assert!(of.iter().any(|probe| matches!(probe.kind, ProbeKind::Enter)), "{of:?}");
-            assert!(of.iter().any(|probe| matches!(probe.kind, ProbeKind::Leave(_))), "{of:?}");
-        }
+    fn a_function_has_an_entry_and_exits() {
+        // A copy: what runs here is not watched.
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let copy = dir.path().join("copy");
+        std::fs::copy(std::env::current_exe().expect("this program"), &copy).expect("a copy");
+        let probes = find(&["watched_by_its_name".into()], &copy).expect("it is there");
+        assert!(probes.iter().all(|probe| probe.file.ends_with("copy") && probe.function == 0), "{probes:?}");
+        assert_eq!(probes.iter().filter(|probe| matches!(probe.kind, ProbeKind::Enter)).count(), 1);
+        assert!(probes.iter().any(|probe| matches!(probe.kind, ProbeKind::Leave(_))), "{probes:?}");
         assert!(watched_by_its_name(std::hint::black_box(3)) > 3);
+    }
+
+    #[test]
+    fn what_the_recorder_runs_on_is_not_watched() {
+        let own = std::env::current_exe().expect("this program");
+        // The second is found in a library.
+        for asked in ["watched_by_its_name", "qsort"] {
+            let error = find(&[asked.into()], &own).expect_err("it is our own").to_string();
+            assert!(error.contains("itself needs"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_memory_map_names_its_code() {
+        let maps = "00400000-00401000 r-xp 00000000 fe:00 12      /opt/a b\n\
+                    00600000-00601000 r--p 00000000 fe:00 13      /opt/c\n7f00-7f01 r-xp 00000000 00:00 0   [vdso]\n";
+        assert_eq!(own_code(maps), [PathBuf::from("/opt/a b")]);
     }
 
     #[inline(never)]
