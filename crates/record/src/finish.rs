@@ -16,6 +16,7 @@ use crate::session::Session;
 use crate::sites::{Place, SiteKind};
 use crate::space::mappings::{Mapping, PathId};
 use crate::watched::Watched;
+use crate::window::Window;
 
 /// When names were last written for readers of an unfinished recording, and when they will be next. The interval doubles,
 /// so that a long recording does not spend its time on what it may never need.
@@ -115,7 +116,7 @@ pub fn finish(
         let untracked = processes.filter(|(n, p)| p.row.tracked == 0 && (p.row.samples > 0 || *n == 0)).count();
         session.losses.add(LossKind::UntrackedProcess, untracked as u64);
     }
-    let (from, until) = session.window;
+    let Window { from, until } = session.window;
     let unsampled = session.tasks.threads.iter().filter(|t| !t.seen && t.row.end_time < end);
     let unsampled = unsampled.filter(|t| t.row.start_time < until && t.row.end_time > from).count();
     session.losses.add(LossKind::ShortThread, unsampled as u64);

@@ -34,6 +34,7 @@ mod thinning;
 mod timebase;
 mod tracked;
 mod watched;
+mod window;
 
 pub use clock::tick::{measure_cost, rate_for};
 pub use error::RecordError;

@@ -24,10 +24,9 @@ use crate::session::Session;
 use crate::sink::Sink;
 use crate::thinning::Thinning;
 use crate::watched::Watched;
+use crate::window::{self, Switch, Window};
 use crate::{finish, signals};
 
-/// How long before its window the clock is switched on, so that nothing at its beginning is missed.
-const LEAD: Duration = Duration::from_millis(100);
 /// Longest time between two looks at the rings.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 /// Time between two flushes to the dataset: what a killed recorder loses at most.
@@ -145,7 +144,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     signals::install();
     let suspended = launch::suspended(&options.command, &environment).map_err(RecordError::system("fork"))?;
     let cpus: Vec<u32> = machine.online_cpus().collect();
-    let opened = Events::open(suspended.pid(), &cpus, sampler.period, options.after > LEAD)
+    let opened = Events::open(suspended.pid(), &cpus, sampler.period, window::begins_late(options.after))
         .map_err(|error| refusal(error, &probe))
         .and_then(|mut events| {
             if let Some((kind, probes)) = &probes {
@@ -190,8 +189,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     };
     signals::set_program(running.pid);
     meta.start = now();
-    let from = if options.after.is_zero() { i64::MIN } else { later(meta.start, options.after) };
-    session.window = (from, options.lasting.map_or(i64::MAX, |lasting| later(from.max(meta.start), lasting)));
+    session.window = Window::new(meta.start, options.after, options.lasting);
     let mut collector = Collector::default();
     let reader = tracking.as_ref().map(|t| LibraryReader::new(&t.segment));
     let ended = watch(&mut running, &mut events, reader.as_ref(), &mut collector, &mut session, &mut meta);
@@ -287,7 +285,7 @@ fn watch(
             fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL);
         let mut names = finish::Checkpoints::new(FLUSH_INTERVAL);
-        let mut switch = Switch::new(session.window, meta.start);
+        let mut switch = Switch::new(session.window);
         let status = loop {
             let wait = switch.turn(now(), |on| events.enable_clock(on)).min(SCAN_INTERVAL);
             // SAFETY: `polled` is a live array of that many entries.
@@ -326,36 +324,6 @@ fn watch(
         }
         Ended::from_wait_status(status)
     })
-}
-
-/// Switches the clock on and off where the window of time begins and ends, so that no time is spent on samples outside. That
-/// is not exact, and need not be: samples that come too early or too late are dropped by their time.
-#[derive(Debug)]
-struct Switch {
-    /// When to switch next, and whether on.
-    next: Vec<(i64, bool)>,
-}
-
-impl Switch {
-    fn new((from, until): (i64, i64), start: i64) -> Self {
-        let lead = LEAD.as_nanos() as i64;
-        let on = (from > start.saturating_add(lead)).then(|| (from - lead, true));
-        let off = (until != i64::MAX).then_some((until, false));
-        Self { next: off.into_iter().chain(on).collect() }
-    }
-
-    /// Does what is due at `time`, and says how long nothing will be.
-    fn turn(&mut self, time: i64, enable: impl Fn(bool)) -> Duration {
-        while let Some(&(at, on)) = self.next.last() {
-            if time < at {
-                // Rounded up: a poll that ends a moment too early would be followed by many short ones.
-                return Duration::from_nanos((at - time) as u64) + Duration::from_millis(1);
-            }
-            enable(on);
-            self.next.pop();
-        }
-        Duration::MAX
-    }
 }
 
 /// A word from the library's reader that can be polled for.
@@ -457,11 +425,6 @@ fn controls(options: &Options) -> Controls {
         max_samples: options.max_samples,
         ..Controls::default()
     }
-}
-
-/// `time` on the recording's clock, and so much later.
-fn later(time: i64, by: Duration) -> i64 {
-    time.saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// What is to be watched for `--in`, and the type of the kernel's events for it.

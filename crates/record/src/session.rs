@@ -23,6 +23,7 @@ use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
 use crate::thinning::Thinning;
 use crate::tracked::{Evicted, Tentative};
 use crate::watched::Watched;
+use crate::window::Window;
 
 /// How long after its end a process may still have something outstanding in its rings, nanoseconds: until they are read once
 /// more, which is done at leisure.
@@ -71,8 +72,8 @@ pub struct Session {
     pub several_nodes: bool,
     /// Keep only samples whose access reads (or writes).
     pub only: Option<Access>,
-    /// Keep only samples of that time, from and until; nanoseconds.
-    pub window: (i64, i64),
+    /// Keep only samples of that time.
+    pub window: Window,
     /// Keep only samples inside the functions that are watched; none: everywhere.
     pub watched: Option<Watched>,
     /// Keep only accesses to some objects.
@@ -119,7 +120,7 @@ impl Session {
             page_bytes,
             several_nodes: false,
             only: None,
-            window: (i64::MIN, i64::MAX),
+            window: Window::default(),
             watched: None,
             filter: Filter::default(),
             wanted_sites: Vec::new(),
@@ -188,7 +189,7 @@ impl Session {
             Record::Lost { count } => self.losses.add(LossKind::PerfRing, count),
             Record::Throttled => self.losses.add(LossKind::Throttled, 1),
             Record::NoRegisters { time, pid, tid } => {
-                if self.is_in_window(time) && self.watched.is_none() {
+                if self.window.contains(time) && self.watched.is_none() {
                     let thread = self.tasks.thread(pid, tid, time);
                     if let Some(survives) = self.thinning.take(thread) {
                         self.push_unknown(Taken { time, thread, cpu: 0, survives }, 0, Rule::Unreadable);
@@ -266,12 +267,8 @@ impl Session {
         }
     }
 
-    fn is_in_window(&self, time: i64) -> bool {
-        (self.window.0..self.window.1).contains(&time)
-    }
-
     fn sample(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: &Registers) {
-        if !self.is_in_window(time) {
+        if !self.window.contains(time) {
             return;
         }
         let thread = self.tasks.thread(pid, tid, time);
