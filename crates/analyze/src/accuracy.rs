@@ -127,10 +127,11 @@ mod tests {
 
     /// Two objects; instruction 1 reads the first only, on ground 0, instruction 2 both alike, without ground.
     fn counters() -> Counters {
-        let group = |reads: f64, ground: f64| GroupCount {
-            all: count(reads, 0, 0.0),
-            grounds: std::iter::once((0, ground)).filter(|(_, weight)| *weight > 0.0).collect(),
-            ..GroupCount::default()
+        let group = |reads: f64, ground: f64| {
+            let mut group = GroupCount::default();
+            group.all = count(reads, 0, 0.0);
+            group.grounds.extend((ground > 0.0).then_some((0, ground)));
+            group
         };
         let code = [
             ((0, 1), [(Some(0), count(100.0, 50, 0.0))].into_iter().collect()),

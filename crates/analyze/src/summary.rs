@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, CallSite, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler, Samples, Site, Thread,
-    ThreadShare, VERSION, WITHOUT_ACCESS,
+    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler, Samples, Site,
+    Thread, ThreadShare, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -318,6 +318,19 @@ fn sampler(dataset: &Dataset) -> Sampler {
         period: sampler.period,
         overhead_estimate: sampler.overhead,
         only: sampler.only.clone(),
+        controls: controls(&sampler.controls),
+    }
+}
+
+fn controls(of: &numamma_trace::Controls) -> Controls {
+    Controls {
+        after_s: of.after as f64 / 1e9,
+        for_s: of.lasting.map(|time| time as f64 / 1e9),
+        functions: of.functions.clone(),
+        objects: of.objects.clone(),
+        ranges: of.ranges.clone(),
+        left_out: of.left_out,
+        thinned: of.thinned,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use numamma_report::{Access, By, Format, Sort};
@@ -26,7 +28,7 @@ struct Arguments {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a program and record which memory its threads touch
-    Record(Record),
+    Record(Box<Record>),
     /// Show what a recording found
     Report(Report),
     /// Show what differs between two recordings of one program
@@ -63,8 +65,26 @@ pub struct Record {
     /// Percent of the program's time that sampling may cost
     #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent, allow_negative_numbers = true)]
     pub overhead: f64,
+    /// Sample from then on only, in time from the start: 10, 2.5s, 500ms, 2m; allocations are known from the start in any case
+    #[arg(long, value_name = "SECONDS", value_parser = duration, allow_negative_numbers = true)]
+    pub after: Option<Duration>,
+    /// Sample for so long only; the program goes on to its end
+    #[arg(long = "for", value_name = "SECONDS", value_parser = positive_duration, allow_negative_numbers = true)]
+    pub lasting: Option<Duration>,
+    /// Sample only while the thread is inside this function, FUNCTION or FILE:FUNCTION; repeatable; needs root or CAP_PERFMON
+    #[arg(long = "in", value_name = "FUNCTION", value_parser = NonEmptyStringValueParser::new())]
+    pub functions: Vec<String>,
+    /// Keep only accesses to objects of this name, of this variable or allocated by this function; repeatable
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub object: Vec<String>,
+    /// Keep only accesses to these addresses, in hexadecimal, both included; repeatable
+    #[arg(long, value_name = "LOW-HIGH", value_parser = range)]
+    pub range: Vec<RangeInclusive<u64>>,
+    /// Most samples of the recording: beyond it every second one goes, again and again, and the others count double
+    #[arg(long, value_name = "N", default_value = "50000000", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_samples: u64,
     /// A function that allocates for others, as xmalloc does: objects are told by its callers; repeatable
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub wrapper: Vec<String>,
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]
@@ -190,5 +210,70 @@ fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
         _ => Err("must be above 0 and at most 100".into()),
+    }
+}
+
+/// `10`, `2.5s`, `500ms` or `2m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0)];
+    let number = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
+    let (number, unit) = number.unwrap_or((text, 1.0));
+    let seconds = number.parse::<f64>().ok().map(|value| value * unit).filter(|value| *value >= 0.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "must be a time such as 10, 2.5s, 500ms or 2m".into())
+}
+
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        time if time.is_zero() => Err("must be above 0".into()),
+        time => Ok(time),
+    }
+}
+
+/// `LOW-HIGH`, hexadecimal, with or without `0x`.
+fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let address = |text: &str| {
+        let digits = text.trim();
+        let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).unwrap_or(digits);
+        // from_str_radix takes a sign.
+        u64::from_str_radix(digits, 16).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))
+    };
+    let bounds = text.split_once('-').and_then(|(low, high)| Some((address(low)?, address(high)?)));
+    match bounds {
+        Some((low, high)) if low <= high => Ok(low..=high),
+        Some(_) => Err("the second address is below the first".into()),
+        None => Err("must be two hexadecimal addresses such as 0x7f0000000000-0x7f00000fffff".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, milliseconds) in [("10", 10_000), ("2.5s", 2500), ("500ms", 500), ("2m", 120_000), ("0", 0)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "s", "ms", "-1", "soon", "1h", "nan", "inf", "1e300"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(positive_duration("0s").is_err());
+    }
+
+    #[test]
+    fn addresses_are_hexadecimal() {
+        assert_eq!(range("0x1000-0x1fff"), Ok(0x1000..=0x1fff));
+        assert_eq!(range("7F00-7f00"), Ok(0x7f00..=0x7f00));
+        for text in ["", "1000", "0x2000-0x1000", "-", "x-y", "+1-+2", "1--2", "0x-0x"] {
+            assert!(range(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
     }
 }

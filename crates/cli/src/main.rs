@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let done = match command {
-        Command::Record(arguments) => commands::record::run(arguments),
+        Command::Record(arguments) => commands::record::run(*arguments),
         Command::Report(arguments) => commands::report::run(arguments),
         Command::Compare(arguments) => commands::compare::run(arguments),
         Command::Html(arguments) => commands::html::run(arguments),

@@ -86,6 +86,52 @@ pub struct Sampler {
     pub overhead_estimate: f64,
     /// `read` or `write` if only samples of such accesses were kept.
     pub only: Option<String>,
+    /// Which part of the run was sampled: shares are of that.
+    #[serde(default)]
+    pub controls: Controls,
+}
+
+/// Which part of a run was sampled, and how densely in the end. All of it, unless asked otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Controls {
+    /// Seconds from the start to the first sample.
+    pub after_s: f64,
+    /// Seconds from there to the last; `None`: to the end.
+    pub for_s: Option<f64>,
+    /// Functions inside which samples were taken; none: everywhere.
+    #[serde(rename = "in")]
+    pub functions: Vec<String>,
+    /// Names of the objects whose samples were kept; none, and no ranges: all.
+    pub objects: Vec<String>,
+    /// Address ranges whose samples were kept, in hexadecimal, `LOW-HIGH`.
+    pub ranges: Vec<String>,
+    /// Samples left out because they are at none of these objects and ranges.
+    pub left_out: u64,
+    /// How many samples each one stands for: a power of two.
+    pub thinned: u64,
+}
+
+impl Controls {
+    /// Whether shares are of less than the whole run.
+    pub fn is_part(&self) -> bool {
+        let thinned = self.thinned;
+        *self != Self { thinned, ..Self::default() }
+    }
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        Self {
+            after_s: 0.0,
+            for_s: None,
+            functions: Vec::new(),
+            objects: Vec::new(),
+            ranges: Vec::new(),
+            left_out: 0,
+            thinned: 1,
+        }
+    }
 }
 
 /// What became of the samples.

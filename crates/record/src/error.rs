@@ -39,6 +39,17 @@ pub enum RecordError {
         /// What is allowed, Hz.
         max: u64,
     },
+    /// Asked for samples inside a function that nothing finds.
+    #[error("--in {asked}: {why}")]
+    NoFunction {
+        /// What was asked for.
+        asked: String,
+        /// Why not.
+        why: String,
+    },
+    /// The kernel does not let us watch functions, or cannot.
+    #[error("--in: {0}")]
+    NoProbes(String),
     /// A processor that this version cannot sample.
     #[error("the clock sampler knows x86-64 only; this is {0}")]
     Architecture(String),

@@ -6,14 +6,17 @@ use std::time::{Duration, Instant};
 use numamma_symbols::Frame;
 use numamma_trace::{
     CodeRow, FirstTouchRow, FrameRow, GroundRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow,
-    SampleRow, SiteRow, TraceError,
+    PartSampleRow, SampleRow, SiteRow, TraceError,
 };
 
 use crate::callsite::CallSite;
 use crate::collect::now;
+use crate::filter::Filter;
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
 use crate::space::mappings::{Mapping, PathId};
+use crate::watched::Watched;
+use crate::window::Window;
 
 /// When names were last written for readers of an unfinished recording, and when they will be next. The interval doubles,
 /// so that a long recording does not spend its time on what it may never need.
@@ -46,6 +49,8 @@ pub fn checkpoint(session: &mut Session, meta: &mut Meta, names: &mut Checkpoint
     meta.end = now();
     meta.losses = session.losses.clone();
     meta.losses.add(LossKind::Incomplete, 1);
+    meta.sampler.controls.left_out = session.left_out;
+    meta.sampler.controls.thinned = session.thinning.factor();
     session.sink.flush();
     // A full disk shows in the flush above; the tables below are written again at the end, so their failures wait.
     let _ = write_tasks(session).and_then(|()| session.sink.writer().write_meta(meta));
@@ -72,6 +77,9 @@ fn write_tasks(session: &Session) -> Result<(), TraceError> {
 fn write_names(session: &mut Session, whole: bool) -> Result<(), TraceError> {
     let writer = session.sink.writer().clone();
     let named = call_sites(session, whole);
+    if whole && !session.filter.keeps_all() {
+        session.wanted_sites = named.iter().map(|site| is_wanted(&mut session.filter, site)).collect();
+    }
     writer.write_rows(named.into_iter().enumerate().map(|(number, named)| site(session, number, named)))?;
     writer.write_rows((0..session.stacks.stacks.len()).flat_map(|number| frames(session, number)))?;
     let mut by_process: Vec<usize> = (0..session.stacks.stacks.len()).collect();
@@ -87,14 +95,14 @@ fn write_names(session: &mut Session, whole: bool) -> Result<(), TraceError> {
 }
 
 /// Completes the dataset, or, once `stop` says so, closes it as fast as that can be: all rows are there then, but not all
-/// names. `heap`: allocations were to be seen. What the user should know goes to `remarks`.
+/// names. `heap`: allocations were to be seen. What the user should know goes to `remarks`. Returns how many samples there are.
 pub fn finish(
     mut session: Session,
     mut meta: Meta,
     heap: bool,
     remarks: &mut Vec<String>,
     stop: fn() -> bool,
-) -> Result<(), TraceError> {
+) -> Result<u64, TraceError> {
     let end = meta.end;
     session.callsites.stop = Some(stop);
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
@@ -108,10 +116,19 @@ pub fn finish(
         let untracked = processes.filter(|(n, p)| p.row.tracked == 0 && (p.row.samples > 0 || *n == 0)).count();
         session.losses.add(LossKind::UntrackedProcess, untracked as u64);
     }
-    let unsampled = session.tasks.threads.iter().filter(|t| t.row.samples == 0 && t.row.end_time < end).count();
+    let Window { from, until } = session.window;
+    let unsampled = session.tasks.threads.iter().filter(|t| !t.seen && t.row.end_time < end);
+    let unsampled = unsampled.filter(|t| t.row.start_time < until && t.row.end_time > from).count();
     session.losses.add(LossKind::ShortThread, unsampled as u64);
     session.losses.add(LossKind::CutStack, session.stacks.cut);
     session.losses.add(LossKind::Overwritten, session.evicted.count());
+
+    if let Some(Watched { inside, .. }) = &session.watched {
+        session.losses.add(LossKind::LeftUnseen, inside.left_unseen);
+        let functions = &meta.sampler.controls.functions;
+        let never = inside.never_entered().filter_map(|number| functions.get(number));
+        remarks.extend(never.map(|name| format!("--in {name}: no thread entered it")));
+    }
 
     // First what cannot be made again.
     session.sink.flush();
@@ -119,9 +136,12 @@ pub fn finish(
     if !stop() {
         let unseen = session.callsites.unseen_wrappers();
         remarks.extend(unseen.map(|name| format!("--wrapper {name}: no allocation came from a function of that name")));
+        let unseen = session.filter.unseen();
+        remarks.extend(unseen.map(|name| format!("--object {name}: nothing of that name was accessed or allocated")));
     }
     let factors = session.count_factors();
     meta.sampler.counted = Some(session.share_of_data_samples(factors.covered));
+    let mut settling = Settling::new(&session);
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);
     meta.losses = losses;
@@ -130,20 +150,19 @@ pub fn finish(
         writer.write_table::<GroundRow>(&factors.grounds)?;
         writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
-        writer.merge::<SampleRow>(stop, |rows| {
-            for row in rows.iter_mut().filter(|row| row.accesses > 0.0) {
-                if let Some(&(factor, ground)) = factors.of.get(&(row.thread, row.ip as u64, row.access)) {
-                    row.accesses *= factor;
-                    row.ground = ground;
-                }
-            }
+        writer.merge_as::<PartSampleRow, SampleRow>(stop, |rows| {
+            let mut rows = settling.settle(rows);
+            rows.iter_mut().for_each(|row| factors.apply(row));
             rows.sort_by_key(|row| (row.thread, row.time));
+            rows
         })?;
         writer.merge::<FirstTouchRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
         writer.merge::<ObjectRow>(stop, |_| {})?;
         writer.merge::<PageNodeRow>(stop, |_| {})?;
         if stop() { Err(TraceError::Stopped) } else { Ok(()) }
     });
+    meta.sampler.controls.left_out = settling.left_out;
+    meta.sampler.controls.thinned = 1 << settling.halvings;
     if matches!(merged, Err(TraceError::Stopped)) {
         meta.losses.add(LossKind::WritingCut, 1);
         writer.write_meta(&meta)?;
@@ -159,7 +178,38 @@ pub fn finish(
     });
     match failed {
         Some(error) => Err(error),
-        None => written,
+        None => written.map(|()| settling.samples),
+    }
+}
+
+/// What decides about rows that are written already: how often the recording was halved in the end, and what call sites are
+/// called.
+struct Settling {
+    halvings: i32,
+    /// Of each call site, whether its objects were asked for.
+    wanted: Vec<bool>,
+    left_out: u64,
+    samples: u64,
+}
+
+impl Settling {
+    fn new(session: &Session) -> Self {
+        let (halvings, wanted) = (session.thinning.halvings() as i32, session.wanted_sites.clone());
+        Self { halvings, wanted, left_out: session.left_out, samples: 0 }
+    }
+
+    fn settle(&mut self, rows: &mut Vec<PartSampleRow>) -> Vec<SampleRow> {
+        let mut settled = Vec::with_capacity(rows.len());
+        for row in rows.drain(..).filter(|row| row.survives >= self.halvings) {
+            let costs = u64::from(row.cost > 0);
+            if row.site != NONE && !self.wanted.get(row.site as usize).copied().unwrap_or(false) {
+                self.left_out += costs << self.halvings;
+                continue;
+            }
+            self.samples += costs;
+            settled.push(row.settled(self.halvings));
+        }
+        settled
     }
 }
 
@@ -180,6 +230,20 @@ fn call_sites(session: &mut Session, whole: bool) -> Vec<CallSite> {
         true => session.callsites.name(modules, &places),
         false => session.callsites.outline(modules, &places),
     }
+}
+
+/// Whether objects of a call site were asked for: by its variable, its function or its line.
+fn is_wanted(filter: &mut Filter, site: &CallSite) -> bool {
+    let function = site.frame.as_ref().and_then(|(_, function)| function.as_ref());
+    let name = function.map_or("", |function| &function.function);
+    let file = function.and_then(|function| function.file.as_deref()).unwrap_or_default();
+    let line = match function {
+        Some(function) if !file.is_empty() => {
+            format!("{}:{}", file.rsplit('/').next().unwrap_or_default(), function.line)
+        }
+        _ => String::new(),
+    };
+    filter.wants(&[&site.variable, name, &line])
 }
 
 fn frames(session: &Session, number: usize) -> impl Iterator<Item = FrameRow> {
@@ -293,8 +357,8 @@ mod tests {
     use super::*;
     use crate::sink::Sink;
 
-    fn sample(time: i64) -> SampleRow {
-        SampleRow {
+    fn part(time: i64, survives: i32, thinned: i32, site: i32) -> PartSampleRow {
+        PartSampleRow {
             time,
             thread: 0,
             cpu: 0,
@@ -303,10 +367,16 @@ mod tests {
             bytes: 0,
             access: 0,
             rule: 0,
-            cost: 1,
+            cost: 1 << thinned,
             accesses: 0.0,
-            ground: NONE,
+            survives,
+            thinned,
+            site,
         }
+    }
+
+    fn sample(time: i64) -> SampleRow {
+        part(time, 0, 0, NONE).settled(0)
     }
 
     /// A recording of a process with samples in two parts, in code of this very file.
@@ -314,9 +384,9 @@ mod tests {
         let writer = DatasetWriter::create(dir, false).expect("a new folder");
         let mut session = Session::new(Sink::new(writer), 1, 4096);
         session.tasks.process(1, 0);
-        session.sink.samples.extend([sample(2), sample(1)]);
+        session.sink.samples.extend([part(2, 0, 0, NONE), part(1, 0, 0, NONE)]);
         session.sink.flush();
-        session.sink.samples.push(sample(3));
+        session.sink.samples.push(part(3, 0, 0, NONE));
         let maps = std::fs::read_to_string("/proc/self/maps").expect("proc");
         let start = u64::from_str_radix(maps.split('-').next().unwrap_or_default(), 16).expect("an address");
         let own = std::env::current_exe().expect("this program");
@@ -341,6 +411,16 @@ mod tests {
         let code = dataset.read::<CodeRow>().expect("code");
         assert_eq!(code.iter().map(|row| row.function.as_str()).collect::<Vec<_>>(), [""]);
         assert!(code[0].module_offset > 0, "where it is in the file is known without looking");
+    }
+
+    #[test]
+    fn what_was_written_before_the_last_halving_is_thinned_and_weighed_like_the_rest() {
+        let mut settling = Settling { halvings: 2, wanted: vec![false, true], left_out: 5, samples: 0 };
+        let mut rows =
+            vec![part(1, 0, 0, NONE), part(2, 2, 0, NONE), part(3, 3, 1, 0), part(4, 2, 2, 1), part(5, 1, 1, 1)];
+        let settled = settling.settle(&mut rows);
+        assert_eq!(settled.iter().map(|row| (row.time, row.cost)).collect::<Vec<_>>(), [(2, 4), (4, 4)]);
+        assert_eq!((settling.samples, settling.left_out), (2, 9));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use numamma_symbols::VariableKind;
 use numamma_trace::{ANONYMOUS, BREAK, NONE, ObjectKind, ObjectRow};
 
+use crate::filter::Owner;
 use crate::session::Session;
 use crate::sites::SiteKind;
 use crate::space::Live;
@@ -25,6 +26,16 @@ pub enum Key {
     Region(u64),
 }
 
+/// What lies at an address that was touched.
+#[derive(Clone, Copy, Debug)]
+pub enum Touched {
+    /// A heap or mmap object of the call stack with that number.
+    Allocated(u32),
+    /// Something else that has a row.
+    Other(Key),
+    Nothing,
+}
+
 /// Bytes above the thread pointer that belong to the C library's own description of the thread (glibc's struct pthread is
 /// 2304 bytes).
 const THREAD_DESCRIPTOR: u64 = 2304;
@@ -33,27 +44,50 @@ const THREAD_DESCRIPTOR: u64 = 2304;
 const LOADING: i64 = 1_000_000_000;
 
 impl Session {
-    /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about.
-    pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) {
-        let space = &self.tasks.processes[process].space;
+    /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about. Says which object it is.
+    pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Touched {
         let page = addr & !(self.page_bytes - 1);
-        if let Some((at, _)) = space.heap.find(addr) {
-            self.touched.of(process).insert((SiteKind::Heap, at));
-        } else if self.touch_tls(process, thread, addr, time) {
-        } else if let Some((at, _)) = self.tasks.processes[process].space.maps.find(addr) {
-            self.touched.of(process).insert((SiteKind::Mmap, at));
-        } else if self.touch_static(process, addr) || self.touch_stack(process, thread, addr) {
-        } else {
-            self.touch_region(process, addr);
-        }
         self.pages.entry(process).or_default().insert(page);
+        if let Some((at, &Live { stack, .. })) = self.tasks.processes[process].space.heap.find(addr) {
+            self.touched.of(process).insert((SiteKind::Heap, at));
+            return Touched::Allocated(stack);
+        }
+        if let Some(key) = self.touch_tls(process, thread, addr, time) {
+            return Touched::Other(key);
+        }
+        if let Some((at, &Live { stack, .. })) = self.tasks.processes[process].space.maps.find(addr) {
+            self.touched.of(process).insert((SiteKind::Mmap, at));
+            return Touched::Allocated(stack);
+        }
+        let other = self
+            .touch_static(process, addr)
+            .or_else(|| self.touch_stack(process, thread, addr))
+            .or_else(|| self.touch_region(process, addr));
+        other.map_or(Touched::Nothing, Touched::Other)
     }
 
-    fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> bool {
+    /// Who owns what was touched, as names go.
+    pub(crate) fn owner(&self, process: ProcessId, touched: Touched) -> Owner<'_> {
+        match touched {
+            Touched::Allocated(stack) => Owner::Site(stack),
+            // As reports call them.
+            Touched::Other(Key::Stack(thread)) => {
+                let row = &self.tasks.threads[thread].row;
+                Owner::Named(if row.pid == row.tid { "stack of the main thread" } else { "stacks of threads" })
+            }
+            Touched::Other(key) => {
+                let row = self.named.get(process).and_then(|named| named.get(&key));
+                row.map_or(Owner::Nobody, |row| Owner::Named(&row.name))
+            }
+            Touched::Nothing => Owner::Nobody,
+        }
+    }
+
+    fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Option<Key> {
         let row = &self.tasks.threads[thread].row;
         let (low, pointer) = (row.tls_low as u64, row.tls_high as u64);
         if low == 0 || addr < low || addr >= pointer + THREAD_DESCRIPTOR {
-            return false;
+            return None;
         }
         let (start, tid) = (row.start_time.min(time), thread as i32);
         // The executable's block ends at the thread pointer (variant II of the TLS ABI), those of libraries lie below.
@@ -71,7 +105,8 @@ impl Session {
             };
             (name.to_owned(), at, end - at, String::new())
         });
-        self.named.of(process).entry(Key::Tls(thread, at)).or_insert_with(|| ObjectRow {
+        let key = Key::Tls(thread, at);
+        self.named.of(process).entry(key).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
             kind: ObjectKind::Tls.name().into(),
@@ -84,11 +119,11 @@ impl Session {
             end_time: i64::MAX,
             module,
         });
-        true
+        Some(key)
     }
 
-    fn touch_static(&mut self, process: ProcessId, addr: u64) -> bool {
-        let Some((low, image)) = self.tasks.processes[process].space.images.below(addr) else { return false };
+    fn touch_static(&mut self, process: ProcessId, addr: u64) -> Option<Key> {
+        let (low, image) = self.tasks.processes[process].space.images.below(addr)?;
         let (path, offset, from, code, mapped) = (image.path, image.offset, image.from, image.code, image.mapped);
         // The loader maps a library's zero-initialised data right behind its last file mapping. Memory that was mapped
         // much later lies where a library was that has been closed: the kernel reports no unmapping.
@@ -97,25 +132,26 @@ impl Session {
         let later = |m: &Mapping| m.kind == MappingKind::Anonymous && closed > mapped && m.from > closed;
         let foreign = of.space.mappings.find(addr).is_some_and(|(_, m)| later(m));
         if !code {
-            return false;
+            return None;
         }
         if self.modules.path(path).ends_with("/libnumamma.so") {
-            return false;
+            return None;
         }
-        let Some(module) = self.modules.get(path) else { return false };
-        let Some(bias) = module.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown) else { return false };
+        let module = self.modules.get(path)?;
+        let bias = module.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown)?;
         if foreign {
             let end = module.extent().map_or(low, |(_, end)| end.wrapping_add(bias));
             if addr < end {
                 std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.images).remove(low);
                 self.images_gone(process, &[(low, end)], closed);
             }
-            return false;
+            return None;
         }
-        let Some(variable) = module.data_at(addr.wrapping_sub(bias)) else { return false };
+        let variable = module.data_at(addr.wrapping_sub(bias))?;
         let at = variable.address.wrapping_add(bias);
         let path = self.modules.path(path).to_owned();
-        self.named.of(process).entry(Key::Static(at, variable.size)).or_insert_with(|| ObjectRow {
+        let key = Key::Static(at, variable.size);
+        self.named.of(process).entry(key).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
             kind: match variable.kind {
@@ -133,7 +169,7 @@ impl Session {
             end_time: i64::MAX,
             module: path,
         });
-        true
+        Some(key)
     }
 
     /// Finds out where a thread's stack is from its stack pointer, if the library has not said.
@@ -154,12 +190,12 @@ impl Session {
         self.tasks.set_stack(thread, low, high);
     }
 
-    fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> bool {
+    fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> Option<Key> {
         // Its own most often; else a pointer to a local that was passed on.
         let row = &self.tasks.threads[thread].row;
         let own = row.stack_low != 0 && (row.stack_low as u64..row.stack_high as u64).contains(&addr);
         let owner = if own { Some(thread) } else { self.tasks.stack_at(process, addr) };
-        let Some(owner) = owner else { return false };
+        let owner = owner?;
         let page = addr & !(self.page_bytes - 1);
         let thread = &mut self.tasks.threads[owner];
         thread.stack_touched = thread.stack_touched.min(page);
@@ -177,12 +213,12 @@ impl Session {
             end_time: i64::MAX,
             module: String::new(),
         });
-        true
+        Some(Key::Stack(owner))
     }
 
     /// Memory that is nobody's object: the allocator's own, the C library's, a program's that is not tracked.
-    fn touch_region(&mut self, process: ProcessId, addr: u64) {
-        let Some((start, mapping)) = self.tasks.processes[process].space.mappings.find(addr) else { return };
+    fn touch_region(&mut self, process: ProcessId, addr: u64) -> Option<Key> {
+        let (start, mapping) = self.tasks.processes[process].space.mappings.find(addr)?;
         let path = self.modules.path(mapping.path).to_owned();
         let (kind, name) = match mapping.kind {
             MappingKind::File if path.ends_with("/libnumamma.so") || path.starts_with("/memfd:numamma") => {
@@ -211,6 +247,7 @@ impl Session {
         });
         // The break grows in place.
         row.bytes = row.bytes.max(bytes);
+        Some(Key::Region(start))
     }
 
     /// A live object went: if it was touched, it gets its row, whose number is returned.

@@ -2,23 +2,29 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use numamma_symbols::Modules;
 use numamma_topology::{Machine, Probe};
-use numamma_trace::{Access, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, TraceError};
+use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
 
 use crate::clock::tick;
 use crate::collect::{Collector, LibraryReader, now};
 use crate::error::RecordError;
+use crate::filter::Filter;
 use crate::launch::{self, Running};
 use crate::library::Library;
 use crate::perf::events::Events;
+use crate::probes;
 use crate::session::Session;
 use crate::sink::Sink;
+use crate::thinning::Thinning;
+use crate::watched::Watched;
+use crate::window::{self, Switch, Window};
 use crate::{finish, signals};
 
 /// Longest time between two looks at the rings.
@@ -56,6 +62,18 @@ pub struct Options {
     pub heap: bool,
     /// Functions that allocate for their callers, which their objects are to be told by.
     pub wrappers: Vec<String>,
+    /// Time from the start of the program to the first sample.
+    pub after: Duration,
+    /// Time from there to the last; absent: to the end of the program.
+    pub lasting: Option<Duration>,
+    /// Keep only samples inside these functions, each `FUNCTION` or `FILE:FUNCTION`; none: everywhere.
+    pub functions: Vec<String>,
+    /// Keep only accesses to objects of these names, and in `ranges`; neither: all.
+    pub objects: Vec<String>,
+    /// Addresses, both ends included.
+    pub ranges: Vec<RangeInclusive<u64>>,
+    /// Most samples that the recording may have.
+    pub max_samples: u64,
 }
 
 /// How the program ended.
@@ -92,7 +110,7 @@ pub struct Outcome {
     pub dir: PathBuf,
     /// How the program ended.
     pub ended: Ended,
-    /// Samples that were taken.
+    /// Samples that the dataset has.
     pub samples: u64,
     /// The signal that ended the writing of the dataset, if one did: it has all rows, but not all names.
     pub stopped: Option<i32>,
@@ -115,6 +133,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let probe = Probe::read(Path::new("/"));
     let machine = Machine::read(Path::new("/"));
     let sampler = choose_rate(options, &probe)?;
+    let probes = find_probes(options, &executable)?;
     let (writer, mut remarks) = (create_output(options, program)?, Vec::new());
 
     // What the program gets: the library and the segment, unless they would do it harm or no good.
@@ -125,12 +144,20 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     signals::install();
     let suspended = launch::suspended(&options.command, &environment).map_err(RecordError::system("fork"))?;
     let cpus: Vec<u32> = machine.online_cpus().collect();
-    let mut events = match Events::open(suspended.pid(), &cpus, tick::beat(sampler.period)) {
+    let opened = Events::open(suspended.pid(), &cpus, tick::beat(sampler.period), window::begins_late(options.after))
+        .map_err(|error| refusal(error, &probe))
+        .and_then(|mut events| {
+            if let Some((kind, probes)) = &probes {
+                events.probe(*kind, probes).map_err(|error| probes_refused(&error))?;
+            }
+            Ok(events)
+        });
+    let mut events = match opened {
         Ok(events) => events,
         Err(error) => {
             suspended.cancel();
             let _ = std::fs::remove_dir_all(writer.dir());
-            return Err(refusal(error, &probe));
+            return Err(error);
         }
     };
 
@@ -140,6 +167,9 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     session.clock = tick::clock_of(meta.sampler.period, meta.sampler.tick_cost);
     session.several_nodes = meta.nodes > 1;
     session.callsites.wrappers.clone_from(&options.wrappers);
+    session.watched = probes.map(|(_, probes)| Watched::new(probes, options.functions.len()));
+    session.filter = Filter::new(&options.objects, &options.ranges);
+    session.thinning = Thinning::new(options.max_samples);
     if let Some(Refused::Sanitizer(why)) = &refused {
         session.losses.add(LossKind::Sanitizer, 1);
         remarks.push(format!("allocations are not tracked: {why}"));
@@ -160,6 +190,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     };
     signals::set_program(running.pid);
     meta.start = now();
+    session.window = Window::new(meta.start, options.after, options.lasting);
     let mut collector = Collector::default();
     let reader = tracking.as_ref().map(|t| LibraryReader::new(&t.segment));
     let ended = watch(&mut running, &mut events, reader.as_ref(), &mut collector, &mut session, &mut meta);
@@ -176,13 +207,14 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     if let Some(reader) = &reader {
         reader.close(&mut session.losses);
     }
-    drop(events);
+    // Before the events are closed: with probes that takes the kernel a while.
     meta.end = now();
+    drop(events);
     meta.exit = Some(ended.status());
-    let (dir, samples) =
-        (session.sink.dir().to_owned(), session.tasks.threads.iter().map(|t| t.row.samples as u64).sum());
+    let dir = session.sink.dir().to_owned();
     let finished = finish::finish(session, meta, options.heap, &mut remarks, || signals::to_end().is_some());
     let stopped = signals::to_end().filter(|_| matches!(finished, Err(TraceError::Stopped)));
+    let samples = *finished.as_ref().unwrap_or(&0);
     let failure = finished.err().filter(|_| stopped.is_none()).map(RecordError::from);
     Ok(Outcome { dir, ended, samples, stopped, failure, remarks })
 }
@@ -254,9 +286,11 @@ fn watch(
             fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL);
         let mut names = finish::Checkpoints::new(FLUSH_INTERVAL);
+        let mut switch = Switch::new(session.window);
         let status = loop {
+            let wait = switch.turn(now(), |on| events.enable_clock(on)).min(SCAN_INTERVAL);
             // SAFETY: `polled` is a live array of that many entries.
-            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, SCAN_INTERVAL.as_millis() as i32) };
+            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, wait.as_millis() as i32) };
             for entry in &mut polled {
                 // An event whose tasks are all gone hangs up for ever; its ring is read on every round anyway.
                 if entry.revents & (libc::POLLHUP | libc::POLLERR) != 0 {
@@ -370,7 +404,52 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
     let rate_hz = 1e9 / period as f64;
     let only = options.only.map(|access| if access == Access::Read { "read" } else { "write" }.to_owned());
     let overhead = cost * rate_hz / 1e9;
-    Ok(SamplerMeta { kind: "clock".into(), period, rate_hz, tick_cost: cost, overhead, only, counted: None })
+    Ok(SamplerMeta {
+        kind: "clock".into(),
+        period,
+        rate_hz,
+        tick_cost: cost,
+        overhead,
+        only,
+        counted: None,
+        controls: controls(options),
+    })
+}
+
+fn controls(options: &Options) -> Controls {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Controls {
+        after: nanoseconds(options.after),
+        lasting: options.lasting.map(nanoseconds),
+        functions: options.functions.clone(),
+        objects: options.objects.clone(),
+        ranges: options.ranges.iter().map(|range| format!("{:#x}-{:#x}", range.start(), range.end())).collect(),
+        max_samples: options.max_samples,
+        ..Controls::default()
+    }
+}
+
+/// What is to be watched for `--in`, and the type of the kernel's events for it.
+fn find_probes(options: &Options, executable: &Path) -> Result<Option<(u32, Vec<probes::Probe>)>, RecordError> {
+    if options.functions.is_empty() {
+        return Ok(None);
+    }
+    let kind = probes::pmu_type().map_err(|_| {
+        RecordError::NoProbes("this kernel has no probes in user code (CONFIG_UPROBE_EVENTS): leave it out".into())
+    })?;
+    Ok(Some((kind, probes::find(&options.functions, executable)?)))
+}
+
+fn probes_refused(error: &io::Error) -> RecordError {
+    RecordError::NoProbes(match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "only root, or who has the capability CAP_PERFMON, may watch functions: run numamma with sudo, or leave it out".into()
+        }
+        _ if error.raw_os_error() == Some(libc::EMFILE) => {
+            "too many places to watch for the limit on open files; raise it (ulimit -n), or name fewer functions".into()
+        }
+        _ => format!("the kernel refuses to watch that function ({error})"),
+    })
 }
 
 fn refusal(error: io::Error, probe: &Probe) -> RecordError {

@@ -2,24 +2,30 @@
 
 use std::collections::VecDeque;
 
-use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, Rule, SampleRow, ThreadRow};
+use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
 use crate::clock::counts::Factors;
 use crate::clock::counts::evidence::{Clock, Sample};
+use crate::clock::lift::STACK_POINTER;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
 use crate::code_places::CodePlaces;
+use crate::filter::{Filter, Verdict};
 use crate::modules::{ModuleStore, VDSO};
+use crate::objects::Touched;
 use crate::perf::decode::{Record, Registers};
 use crate::sink::Sink;
 use crate::sites::{SiteKind, Stacks};
 use crate::space::Space;
 use crate::space::mappings::{Mapping, MappingKind, PathId};
 use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
+use crate::thinning::Thinning;
 use crate::tracked::{Evicted, Tentative};
+use crate::watched::Watched;
+use crate::window::Window;
 
 /// How long after its end a process may still have something outstanding in its rings, nanoseconds: until they are read once
 /// more, which is done at leisure.
@@ -72,6 +78,28 @@ pub struct Session {
     pub several_nodes: bool,
     /// Keep only samples whose access reads (or writes).
     pub only: Option<Access>,
+    /// Keep only samples of that time.
+    pub window: Window,
+    /// Keep only samples inside the functions that are watched; none: everywhere.
+    pub watched: Option<Watched>,
+    /// Keep only accesses to some objects.
+    pub filter: Filter,
+    /// Of each call site, whether the filter wants its objects; known at the end.
+    pub wanted_sites: Vec<bool>,
+    /// Samples that were left out by the filter.
+    pub left_out: u64,
+    /// Keeps the number of samples within bounds.
+    pub thinning: Thinning,
+}
+
+/// What all rows of a sample have in common.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    time: i64,
+    thread: ThreadId,
+    cpu: i32,
+    /// Halvings that it survives.
+    survives: u32,
 }
 
 impl Session {
@@ -100,6 +128,12 @@ impl Session {
             page_bytes,
             several_nodes: false,
             only: None,
+            window: Window::default(),
+            watched: None,
+            filter: Filter::default(),
+            wanted_sites: Vec::new(),
+            left_out: 0,
+            thinning: Thinning::new(u64::MAX),
         }
     }
 
@@ -108,6 +142,9 @@ impl Session {
         match record {
             Record::Sample { time, pid, tid, cpu, ip, registers } => self.sample(time, pid, tid, cpu, ip, &registers),
             Record::Fault { time, pid, tid, cpu, ip, addr } => self.fault(time, pid, tid, cpu, ip, addr),
+            Record::Probe { time, pid, tid, ip, number, registers } => {
+                self.came_by(time, pid, tid, ip, number, &registers);
+            }
             Record::Map { time, pid, start, len, offset, prot, path } => {
                 let process = self.tasks.process(pid, time);
                 let kind = MappingKind::from_name(&path);
@@ -148,7 +185,10 @@ impl Session {
                 }
             }
             Record::Exit { time, pid, tid } => {
-                self.tasks.end_thread(tid, time);
+                let thread = self.tasks.end_thread(tid, time);
+                if let (Some(thread), Some(watched)) = (thread, &mut self.watched) {
+                    watched.inside.end(thread);
+                }
                 let process = self.tasks.process(pid, time);
                 if self.tasks.processes[process].alive == 0 {
                     self.end_process(pid, time);
@@ -157,8 +197,12 @@ impl Session {
             Record::Lost { count } => self.losses.add(LossKind::PerfRing, count),
             Record::Throttled => self.losses.add(LossKind::Throttled, 1),
             Record::NoRegisters { time, pid, tid } => {
-                let thread = self.tasks.thread(pid, tid, time);
-                self.push_unknown(time, thread, 0, 0, Rule::Unreadable);
+                if self.window.contains(time) && self.watched.is_none() {
+                    let thread = self.tasks.thread(pid, tid, time);
+                    if let Some(survives) = self.thinning.take(thread) {
+                        self.push_unknown(Taken { time, thread, cpu: 0, survives }, 0, Rule::Unreadable);
+                    }
+                }
             }
         }
     }
@@ -175,9 +219,12 @@ impl Session {
             let main = of.main;
             self.tasks.set_stack(main, 0, 0);
             let main = &mut self.tasks.threads[main];
-            *main = Thread { row: ThreadRow { name, ..cleared(&main.row) }, pointer: None, stack_touched: u64::MAX };
+            let row = ThreadRow { name, ..cleared(&main.row) };
+            *main = Thread { row, pointer: None, stack_touched: u64::MAX, seen: main.seen };
+            self.no_longer_inside(pid);
             return;
         }
+        self.no_longer_inside(pid);
         let parent = match self.end_process(pid, time) {
             Some(old) => self.tasks.processes[old].row.parent,
             None => 0,
@@ -223,22 +270,37 @@ impl Session {
         let thread = &mut self.tasks.threads[main];
         (thread.row.tls_low, thread.row.tls_high) = (row.tls_low, row.tls_high);
         thread.pointer = pointer;
+        if let Some(watched) = &mut self.watched {
+            watched.inside.fork(from, main);
+        }
     }
 
     fn sample(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: &Registers) {
+        if !self.window.contains(time) {
+            return;
+        }
         let thread = self.tasks.thread(pid, tid, time);
         let process = self.tasks.process_of(thread);
+        let pointer = registers.general[usize::from(STACK_POINTER)];
+        self.tasks.threads[thread].seen = true;
+        self.learn_stack(thread, pointer, time);
+        if !self.is_inside(process, thread, ip, registers) {
+            return;
+        }
         self.tasks.threads[thread].row.samples += 1;
         self.tasks.processes[process].row.samples += 1;
-        self.learn_stack(thread, registers.general[usize::from(crate::clock::lift::STACK_POINTER)], time);
+        // Also those that do not stay tell how often code ran.
+        let survives = self.thinning.take(thread);
+        let taken = survives.map(|survives| Taken { time, thread, cpu, survives });
 
         let mut general = [0; 16];
         general.copy_from_slice(&registers.general[..16]);
         let place = self.place(process, ip);
         let Some(located) = self.code.locate(&mut self.modules, pid, ip, place) else {
+            let Some(taken) = taken else { return };
             self.losses.add(LossKind::UnknownCode, 1);
             self.code_places.note(process, ip, place);
-            self.push_unknown(time, thread, cpu, ip, Rule::Unreadable);
+            self.push_unknown(taken, ip, Rule::Unreadable);
             return;
         };
         let machine = Machine::new(general, registers.flags, located.bias, self.tasks.threads[thread].pointer);
@@ -260,40 +322,90 @@ impl Session {
             learnt.add(code, thread as i32, sample);
         }
         let blamed = matches!(rule, Rule::Before | Rule::Forward);
+        self.data_samples += u64::from(blamed);
+        let Some(taken) = taken else {
+            drop(unit);
+            self.found = found;
+            return;
+        };
         let wanted = |f: &Found| self.only.is_none_or(|only| f.operand.access as i32 & only as i32 != 0);
         // An access of the other kind takes its cost with it; the counts of the block's other accesses stay.
         let blamed = blamed && found.first().is_some_and(wanted);
         found.retain(wanted);
-        if matches!(rule, Rule::Before | Rule::Forward) {
-            self.data_samples += 1;
-        } else {
+        if !matches!(rule, Rule::Before | Rule::Forward) {
             self.code_places.note(process, ip, place);
-            self.push_unknown(time, thread, cpu, ip, rule);
+            self.push_unknown(taken, ip, rule);
         }
+        let mut kept = false;
         for (n, access) in found.iter().enumerate() {
+            let costs = blamed && n == 0;
+            let touched = self.touch(process, thread, access.addr, time);
+            if access.accesses > 0.0 {
+                let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
+                let weight = access.accesses * self.thinning.factor() as f32;
+                learnt.weigh((thread as i32, row_ip, access.operand.access as i32), access.op, weight);
+            }
+            let Some(site) = self.judge(process, access.addr, touched, costs) else { continue };
             let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
             let place = self.place(process, row_ip);
             self.code_places.note(process, row_ip, place);
-            if access.accesses > 0.0 {
-                learnt.weigh((thread as i32, row_ip, access.operand.access as i32), access.op, access.accesses);
-            }
-            self.sink.samples.push(SampleRow {
-                time,
-                thread: thread as i32,
-                cpu,
+            kept |= costs;
+            let cost = if costs { self.period } else { 0 };
+            let row = PartSampleRow {
                 ip: row_ip as i64,
                 addr: access.addr as i64,
                 bytes: access.operand.bytes as i32,
                 access: access.operand.access as i32,
                 rule: access.rule as i32,
-                cost: if blamed && n == 0 { self.period } else { 0 },
-                accesses: access.accesses,
-                ground: NONE,
-            });
-            self.touch(process, thread, access.addr, time);
+                accesses: access.accesses * self.thinning.factor() as f32,
+                site,
+                ..self.row(taken, cost)
+            };
+            self.sink.samples.push(row);
+        }
+        if kept {
+            self.thinning.keep(taken.survives);
         }
         drop(unit);
         self.found = found;
+    }
+
+    /// Whether an access is kept: with its call site where that decides later, else with [`NONE`].
+    fn judge(&mut self, process: ProcessId, addr: u64, touched: Touched, costs: bool) -> Option<i32> {
+        if self.filter.keeps_all() {
+            return Some(NONE);
+        }
+        // The filter notes which names it saw, and the owner's name is the session's: they part for a moment.
+        let mut filter = std::mem::take(&mut self.filter);
+        let verdict = filter.judge(addr, self.owner(process, touched));
+        self.filter = filter;
+        match verdict {
+            Verdict::Keep => Some(NONE),
+            Verdict::AskSite(stack) => Some(stack as i32),
+            Verdict::LeaveOut => {
+                self.left_out += u64::from(costs) * self.thinning.factor();
+                None
+            }
+        }
+    }
+
+    /// A row of a sample without an access.
+    fn row(&self, Taken { time, thread, cpu, survives }: Taken, cost: i64) -> PartSampleRow {
+        PartSampleRow {
+            time,
+            thread: thread as i32,
+            cpu,
+            ip: 0,
+            addr: 0,
+            bytes: 0,
+            access: 0,
+            rule: 0,
+            cost: cost.saturating_mul(self.thinning.factor() as i64),
+            accesses: 0.0,
+            survives: survives as i32,
+            thinned: self.thinning.halvings() as i32,
+            site: NONE,
+        }
     }
 
     /// Reads code that is in no file as soon as a sample of it arrives: when the sample's turn comes, its process may be
@@ -316,20 +428,15 @@ impl Session {
         samples as f64 / self.data_samples.max(1) as f64
     }
 
-    fn push_unknown(&mut self, time: i64, thread: ThreadId, cpu: i32, ip: u64, rule: Rule) {
-        self.sink.samples.push(SampleRow {
-            time,
-            thread: thread as i32,
-            cpu,
-            ip: ip as i64,
-            addr: 0,
-            bytes: 0,
-            access: 0,
-            rule: rule as i32,
-            cost: self.period,
-            accesses: 0.0,
-            ground: NONE,
-        });
+    fn push_unknown(&mut self, taken: Taken, ip: u64, rule: Rule) {
+        if !self.filter.keeps_all() {
+            // It is at no object that anybody asked for.
+            self.left_out += self.thinning.factor();
+            return;
+        }
+        let row = PartSampleRow { ip: ip as i64, rule: rule as i32, ..self.row(taken, self.period) };
+        self.sink.samples.push(row);
+        self.thinning.keep(taken.survives);
     }
 
     fn fault(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, addr: u64) {

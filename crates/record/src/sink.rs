@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use numamma_trace::{DatasetWriter, FirstTouchRow, LossKind, Losses, ObjectRow, PageNodeRow, SampleRow, TraceError};
+use numamma_trace::{
+    DatasetWriter, FirstTouchRow, LossKind, Losses, ObjectRow, PageNodeRow, PartSampleRow, TraceError,
+};
 
 /// Rows that make a part before its time is up.
 const PART_ROWS: usize = 500_000;
@@ -11,7 +13,7 @@ const PART_ROWS: usize = 500_000;
 #[derive(Debug)]
 pub struct Sink {
     writer: DatasetWriter,
-    pub samples: Vec<SampleRow>,
+    pub samples: Vec<PartSampleRow>,
     pub touches: Vec<FirstTouchRow>,
     pub objects: Vec<ObjectRow>,
     pub page_nodes: Vec<PageNodeRow>,

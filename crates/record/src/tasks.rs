@@ -39,6 +39,8 @@ pub struct Thread {
     pub pointer: Option<u64>,
     /// Lowest stack address seen in use.
     pub stack_touched: u64,
+    /// Whether the clock ever found it running, also where samples are not kept.
+    pub seen: bool,
 }
 
 /// A process.
@@ -160,6 +162,7 @@ impl Tasks {
             },
             pointer: None,
             stack_touched: u64::MAX,
+            seen: false,
         });
         self.processes[process].alive += 1;
         if let Some(old) = self.thread_of.insert(tid, thread) {

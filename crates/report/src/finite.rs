@@ -1,7 +1,7 @@
 //! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
 
 use numamma_findings::{
-    Accesses, Cost, Detail, Line, Object, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare,
+    Accesses, Controls, Cost, Detail, Line, Object, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare,
 };
 
 use crate::rows::finite;
@@ -43,7 +43,8 @@ macro_rules! finite {
 }
 
 finite!(Run { wall_s, started_unix_s });
-finite!(Sampler { rate_hz, overhead_estimate });
+finite!(Sampler { rate_hz, overhead_estimate, controls });
+finite!(Controls { after_s } errors { for_s });
 finite!(Cost { seconds, share } errors { error });
 finite!(Accesses { reads, writes, share } errors { error, ground });
 finite!(Remote { reads, writes, share });

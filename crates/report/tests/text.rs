@@ -2,7 +2,7 @@
 
 mod common;
 
-use numamma_findings::{Findings, Process};
+use numamma_findings::{Controls, Findings, Process};
 use numamma_report::{Access, By, Options, Sort, render, warnings};
 use unicode_width::UnicodeWidthStr;
 
@@ -207,6 +207,20 @@ fn what_was_left_out_of_the_recording_is_said() {
     assert!(report.starts_with("NumaMMA  sh -c $'one\\ntwo'\n"), "{report}");
     findings.samples.recorded = 1;
     findings.samples.without_access = 0;
+    assert!(!report.contains("  kept "), "{report}");
+    findings.sampler.controls = Controls {
+        after_s: 2.0,
+        for_s: Some(0.5),
+        functions: vec!["solve".into()],
+        objects: vec!["grid".into()],
+        ranges: vec!["0x1000-0x1fff".into()],
+        left_out: 12_345,
+        thinned: 4,
+    };
+    let report = text(&findings, &by(By::Object, 160));
+    let kept = "from 2.00 s for 500 ms of the run · inside solve · \
+                accesses to grid, 0x1000-0x1fff (12 345 samples left out) · thinned 4x";
+    assert!(report.contains(kept), "{report}");
     assert!(text(&findings, &by(By::Object, 100)).contains("only 1 data sample,"));
 }
 

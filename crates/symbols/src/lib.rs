@@ -41,7 +41,7 @@ pub use elf::functions::{FunctionRange, RangeSource};
 pub use elf::mapping::{Access, Mapping, TlsBlock};
 pub use error::Error;
 pub use frame::Frame;
-pub use module::Module;
+pub use module::{Module, NamedFunction};
 pub use modules::Modules;
 pub use names::demangle;
 pub use scope::{FrameRule, Local, LocalPlace, Location, Returns, Scope};

@@ -31,6 +31,16 @@ fn without_clone_suffix(symbol: &str) -> &str {
         .map_or(symbol, |at| &symbol[..at])
 }
 
+/// Splits off what marks a copy or a part of a function that the compiler made: `f.constprop.0` is `f`.
+pub(crate) fn without_copy_suffix(symbol: &str) -> (&str, &str) {
+    [".constprop.", ".isra.", ".part.", ".cold"]
+        .iter()
+        .filter_map(|suffix| symbol.find(suffix))
+        .filter(|&at| at > 0)
+        .min()
+        .map_or((symbol, ""), |at| symbol.split_at(at))
+}
+
 fn rust(symbol: &str) -> Option<String> {
     // Rust's older form is C++'s, with a hash as the last part.
     let is_rust = symbol.starts_with("_R") || (symbol.starts_with("_ZN") && symbol.contains("17h"));

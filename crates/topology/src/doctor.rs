@@ -60,6 +60,7 @@ pub fn render_doctor(machine: &Machine, probe: &Probe, choice: &Choice, measured
         page.line(&format!("{} {:<6} {}", mark(used, sampler.state), sampler.kind, describe(sampler)));
     }
     page.row("permission", &permission(probe));
+    page.row("functions", functions(probe));
     if let Some(cost) = measured {
         page.row("cost", &tick(cost));
     }
@@ -293,6 +294,14 @@ fn permission(probe: &Probe) -> String {
         _ => "",
     };
     format!("{level}{may}{by}")
+}
+
+fn functions(probe: &Probe) -> &'static str {
+    match probe.may_watch_functions() {
+        Some(true) => "can be watched (record --in)",
+        Some(false) => "cannot be watched (record --in): only root may, or who has CAP_PERFMON",
+        None => "cannot be watched (record --in): this kernel has no uprobes",
+    }
 }
 
 fn tick(cost: TickCost) -> String {

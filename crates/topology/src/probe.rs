@@ -134,6 +134,11 @@ impl Probe {
         self.paranoid.is_some_and(|level| level <= 0 || self.privileged())
     }
 
+    /// Whether entries and exits of functions may be watched; `None` if the kernel cannot.
+    pub fn may_watch_functions(&self) -> Option<bool> {
+        self.pmu("uprobe").map(|_| self.privileged())
+    }
+
     /// A capability opens perf events only when it was given in the initial user namespace.
     fn privileged(&self) -> bool {
         let holds = self.capabilities.is_some_and(|caps| caps.perfmon || caps.sys_admin);

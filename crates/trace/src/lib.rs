@@ -27,10 +27,10 @@ mod writer;
 pub use dataset::{Dataset, FORMAT};
 pub use error::TraceError;
 pub use losses::{LossKind, Losses};
-pub use meta::{Meta, SamplerMeta};
+pub use meta::{Controls, Meta, SamplerMeta};
 pub use schema::{
     ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, GroundRow, MarkerRow, ModuleRow, NONE,
-    ObjectKind, ObjectRow, PageNodeRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
+    ObjectKind, ObjectRow, PageNodeRow, PartSampleRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
 };
 pub use table::{Column, Table};
 pub use writer::DatasetWriter;

@@ -54,6 +54,9 @@ loss_kinds! {
     Sanitizer = "sanitizer",
         "Programs built with a sanitizer, which must load its own allocator first: allocations were not tracked.",
         "build without -fsanitize to record allocations";
+    LeftUnseen = "left_unseen",
+        "Times that a thread left a function of --in with no return seen: by longjmp, an exception, or a record that was dropped. Samples may count as inside until its stack shows that it left.",
+        "name the function that catches, or one further in; see perf_ring_full if that occurred";
     ShortThread = "thread_without_sample",
         "Threads that ended before their first sample.",
         "raise --rate so that the period is shorter than such a thread's CPU time";

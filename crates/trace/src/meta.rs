@@ -70,6 +70,48 @@ pub struct SamplerMeta {
     /// units of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<f64>,
+    /// Which part of the run was sampled.
+    #[serde(default)]
+    pub controls: Controls,
+}
+
+/// Which part of a run was sampled, and how densely in the end. All of it, unless asked otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Controls {
+    /// Time from the start of the recording to the first sample, nanoseconds.
+    pub after: u64,
+    /// Time from there to the last sample, nanoseconds; absent: to the end.
+    #[serde(rename = "for")]
+    pub lasting: Option<u64>,
+    /// Functions inside which samples were taken; none: everywhere.
+    #[serde(rename = "in")]
+    pub functions: Vec<String>,
+    /// Names of the objects whose samples were kept; none, and no ranges: all.
+    pub objects: Vec<String>,
+    /// Address ranges whose samples were kept, in hexadecimal, `LOW-HIGH`.
+    pub ranges: Vec<String>,
+    /// Samples that were left out because they are at none of these objects and ranges.
+    pub left_out: u64,
+    /// Most samples that the recording was to have; 0 if unknown.
+    pub max_samples: u64,
+    /// How many samples each one stands for: a power of two.
+    pub thinned: u64,
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        Self {
+            after: 0,
+            lasting: None,
+            functions: Vec::new(),
+            objects: Vec::new(),
+            ranges: Vec::new(),
+            left_out: 0,
+            max_samples: 0,
+            thinned: 1,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -81,7 +123,9 @@ mod tests {
         let mut value = serde_json::to_value(Meta::default()).expect("plain data");
         value.as_object_mut().and_then(|meta| meta.remove("heap_tracked")).expect("it is written");
         value["sampler"].as_object_mut().and_then(|sampler| sampler.remove("only")).expect("it is written");
+        value["sampler"].as_object_mut().and_then(|sampler| sampler.remove("controls")).expect("it is written");
         let meta: Meta = serde_json::from_value(value).expect("fields that were added are not needed");
         assert_eq!((meta.heap_tracked, meta.sampler.only), (None, None));
+        assert_eq!((&meta.sampler.controls, meta.sampler.controls.thinned), (&Controls::default(), 1));
     }
 }

@@ -40,6 +40,46 @@ table! {
 }
 
 table! {
+    /// A row of `samples` as it stands in a part, with what decides at the end of the recording whether it stays. Readers of
+    /// the table take the columns that they know.
+    PartSampleRow = "samples" {
+        time: i64 = "As in samples.",
+        thread: i32 = "As in samples.",
+        cpu: i32 = "As in samples.",
+        ip: i64 = "As in samples.",
+        addr: i64 = "As in samples.",
+        bytes: i32 = "As in samples.",
+        access: i32 = "As in samples.",
+        rule: i32 = "As in samples.",
+        cost: i64 = "As in samples: of a sample that stands for as many as the recording was thinned by at the time.",
+        accesses: f32 = "As in samples, likewise.",
+        survives: i32 = "Number of halvings of the recording that the sample survives.",
+        thinned: i32 = "Number of halvings of the recording until then: cost and accesses are doubled as often.",
+        site: i32 = "Call site of the object: sites.site, where its name decides whether the row stays (--object); else -1.",
+    }
+}
+
+impl PartSampleRow {
+    /// The row as it is in the finished table after `halvings` of the recording, of which it survives all.
+    pub fn settled(self, halvings: i32) -> SampleRow {
+        let factor = 1_i64 << (halvings - self.thinned).clamp(0, 62);
+        SampleRow {
+            time: self.time,
+            thread: self.thread,
+            cpu: self.cpu,
+            ip: self.ip,
+            addr: self.addr,
+            bytes: self.bytes,
+            access: self.access,
+            rule: self.rule,
+            cost: self.cost.saturating_mul(factor),
+            accesses: self.accesses * factor as f32,
+            ground: NONE,
+        }
+    }
+}
+
+table! {
     /// An object: a range of addresses for a span of time. Only those that were sampled or first touched have a row.
     ObjectRow = "objects" {
         object: i32 = "Number of the object.",
@@ -102,7 +142,7 @@ table! {
         stack_high: i64 = "End of its stack, 0 if unknown.",
         tls_low: i64 = "Lowest address of its thread-local storage, 0 if unknown.",
         tls_high: i64 = "End of its thread-local storage, 0 if unknown.",
-        samples: i64 = "Samples taken in it.",
+        samples: i64 = "Samples taken in it, also those that were left out or thinned out later.",
     }
 }
 
@@ -116,7 +156,7 @@ table! {
         start_time: i64 = "Time of its start, nanoseconds.",
         end_time: i64 = "Time of its end, nanoseconds; the greatest integer if it outlived the recording.",
         tracked: i32 = "1 if the library was loaded, so that its allocations were seen.",
-        samples: i64 = "Samples taken in it.",
+        samples: i64 = "Samples taken in it, also those that were left out or thinned out later.",
     }
 }
 

@@ -119,22 +119,35 @@ impl DatasetWriter {
         stop: impl Fn() -> bool,
         mut prepare: impl FnMut(&mut Vec<T>),
     ) -> Result<(), TraceError> {
-        let parts = part_files::<T>(&self.dir)?;
+        self.merge_as::<T, T>(stop, |rows| {
+            prepare(rows);
+            std::mem::take(rows)
+        })
+    }
+
+    /// The same where parts have rows of a type of their own: `settle` makes the table's rows of some of theirs.
+    ///
+    /// # Errors
+    /// Those of [`Self::merge`].
+    pub fn merge_as<P: Table, T: Table>(
+        &self,
+        stop: impl Fn() -> bool,
+        mut settle: impl FnMut(&mut Vec<P>) -> Vec<T>,
+    ) -> Result<(), TraceError> {
+        let parts = part_files::<P>(&self.dir)?;
         let merged = self.write_file::<T>(&table_file::<T>(&self.dir), |writer| {
-            let mut rows: Vec<T> = Vec::new();
+            let mut rows: Vec<P> = Vec::new();
             for part in &parts {
                 if stop() {
                     return Err("stopped".into());
                 }
-                read_file(part, &mut |batch: &mut Vec<T>| rows.append(batch)).map_err(|e| e.to_string())?;
+                read_file(part, &mut |batch: &mut Vec<P>| rows.append(batch)).map_err(|e| e.to_string())?;
                 if rows.len() >= ROW_GROUP_ROWS {
-                    prepare(&mut rows);
-                    writer.write(&T::to_batch(&rows)).map_err(|e| e.to_string())?;
+                    writer.write(&T::to_batch(&settle(&mut rows))).map_err(|e| e.to_string())?;
                     rows.clear();
                 }
             }
-            prepare(&mut rows);
-            writer.write(&T::to_batch(&rows)).map_err(|e| e.to_string())
+            writer.write(&T::to_batch(&settle(&mut rows))).map_err(|e| e.to_string())
         });
         merged.map_err(|error| if stop() { TraceError::Stopped } else { error })
     }

@@ -20,6 +20,17 @@ export interface Sampler {
   period: number;
   overhead_estimate: number;
   only: string | null;
+  controls: Controls;
+}
+
+export interface Controls {
+  after_s: number;
+  for_s: number | null;
+  in: string[];
+  objects: string[];
+  ranges: string[];
+  left_out: number;
+  thinned: number;
 }
 
 export interface Samples {

@@ -35,6 +35,15 @@ export function Header(p: { findings: Findings }) {
     ...(sampler.only ? [sampler.only === "read" ? "writes" : "reads"] : []),
     ...(run.heap_tracked ? [] : ["allocations"]),
   ];
+  const { controls } = sampler;
+  const accesses = [...controls.objects, ...controls.ranges];
+  const kept = [
+    ...(controls.after_s > 0 ? [`from ${seconds(controls.after_s)}`] : []),
+    ...(controls.for_s !== null ? [`for ${seconds(controls.for_s)}`] : []),
+    ...(controls.in.length > 0 ? [`inside ${controls.in.join(", ")}`] : []),
+    ...(accesses.length > 0 ? [`accesses to ${accesses.join(", ")} (${count(controls.left_out)} left out)`] : []),
+    ...(controls.thinned > 1 ? [`thinned ${count(controls.thinned)}x`] : []),
+  ];
   return (
     <header>
       <div class="header-row">
@@ -55,6 +64,7 @@ export function Header(p: { findings: Findings }) {
           />
           <Fact name="Overhead" value={`≈\u00a0${percent(sampler.overhead_estimate)}`} title="Share of the run that the sampling itself cost, estimated" />
           {leftOut.length > 0 && <Fact name="Left out" value={leftOut.join(", ")} title="By the options of the recording: --only, --no-heap" />}
+          {kept.length > 0 && <Fact name="Kept" value={kept.join(", ")} title="By the options of the recording: --after, --for, --in, --object, --range, --max-samples" />}
           {run.exit !== 0 && <Fact name="Exit" value={exit} title={run.exit === null ? "The recording ended before the program" : undefined} />}
         </dl>
         <Coverage findings={p.findings} />

@@ -31,6 +31,12 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         overhead: arguments.overhead / 100.0,
         heap: !arguments.no_heap,
         wrappers: arguments.wrapper,
+        after: arguments.after.unwrap_or_default(),
+        lasting: arguments.lasting,
+        functions: arguments.functions,
+        objects: arguments.object,
+        ranges: arguments.range,
+        max_samples: arguments.max_samples,
     })
     .map_err(|error| Failure::with_code(&error, error.exit_code()))?;
 

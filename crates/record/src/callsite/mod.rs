@@ -26,6 +26,9 @@ use crate::sites::Place;
 use crate::space::mappings::PathId;
 use flow::{Flow, Value};
 
+pub use flow::general;
+pub use frame::is_it;
+
 /// Frames above the allocator that may be wrappers in wrappers.
 const DEEPEST_WRAPPER: usize = 8;
 

@@ -42,9 +42,9 @@ pub fn measure_cost() -> io::Result<f64> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     loop {
         without.push(work(rounds));
-        enable(&event, true)?;
+        attr::enable(&event, true)?;
         with.push(work(rounds));
-        enable(&event, false)?;
+        attr::enable(&event, false)?;
         // On a busy machine single turns are too long by anything. The quickest turns were disturbed least; the medians
         // say the same when nothing disturbs. The larger answer is the safe one: it samples less.
         let quickest = cost_of(with.iter().min(), without.iter().min());
@@ -107,15 +107,6 @@ fn work(rounds: u64) -> Duration {
 fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
-}
-
-fn enable(event: &std::os::fd::OwnedFd, on: bool) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    const ENABLE: u64 = 0x2400;
-    const DISABLE: u64 = 0x2401;
-    // SAFETY: an open perf event; the requests take no argument.
-    let done = unsafe { libc::ioctl(event.as_raw_fd(), if on { ENABLE } else { DISABLE } as _, 0) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

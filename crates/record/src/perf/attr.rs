@@ -1,7 +1,7 @@
 //! `struct perf_event_attr` and the system call, as `linux/perf_event.h` has them.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// `struct perf_event_attr` up to `PERF_ATTR_SIZE_VER7`.
 #[repr(C)]
@@ -61,6 +61,18 @@ pub const USE_CLOCKID: u64 = 1 << 25;
 
 /// `PERF_FLAG_FD_CLOEXEC`
 const FD_CLOEXEC: u64 = 8;
+
+/// Switches an event on or off, in all threads that inherited it too.
+///
+/// # Errors
+/// If it is none.
+pub fn enable(event: &impl AsRawFd, on: bool) -> io::Result<()> {
+    const ENABLE: u64 = 0x2400;
+    const DISABLE: u64 = 0x2401;
+    // SAFETY: an open perf event; the requests take no argument.
+    let done = unsafe { libc::ioctl(event.as_raw_fd(), if on { ENABLE } else { DISABLE } as _, 0) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
 
 /// Opens `attr` on one thread (and, with `INHERIT`, what it creates) and one CPU.
 pub fn open(attr: &Attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {

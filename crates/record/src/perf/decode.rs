@@ -29,6 +29,11 @@ pub struct Registers {
 pub enum Source {
     Clock,
     PageFault,
+    /// A probe, by its number; with all registers, or with the stack pointer alone.
+    Probe {
+        number: u32,
+        registers: bool,
+    },
 }
 
 /// A record, with the time at which the kernel made it.
@@ -50,6 +55,15 @@ pub enum Record {
         cpu: i32,
         ip: u64,
         addr: u64,
+    },
+    /// A thread came by a probe. Of the registers there is the stack pointer at least.
+    Probe {
+        time: i64,
+        pid: i32,
+        tid: i32,
+        ip: u64,
+        number: u32,
+        registers: Box<Registers>,
     },
     Map {
         time: i64,
@@ -178,11 +192,27 @@ fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
             let user_ip = u64_at(body, 56).filter(|_| u64_at(body, 48) == Some(ABI_64));
             Some(Record::Fault { time, pid, tid, cpu, ip: user_ip.unwrap_or(ip), addr })
         }
+        Source::Probe { number, registers: all } => {
+            let registers = match all {
+                true => registers(body.get(48..)?)?,
+                false => {
+                    let mut general = [0; GENERAL];
+                    general[STACK_POINTER] = u64_at(body, 48)?;
+                    Registers { general, flags: 0 }
+                }
+            };
+            Some(Record::Probe { time, pid, tid, ip, number, registers: Box::new(registers) })
+        }
     }
 }
 
 /// Bit of the instruction pointer in the register mask: what page faults ask for.
 pub const IP_MASK: u64 = if cfg!(target_arch = "x86_64") { 1 << 8 } else { 1 << 32 };
+
+/// Bit of the stack pointer in the register mask: what probes ask for.
+pub const STACK_POINTER_MASK: u64 = if cfg!(target_arch = "x86_64") { 1 << 7 } else { 1 << 31 };
+/// The stack pointer in [`Registers`].
+const STACK_POINTER: usize = if cfg!(target_arch = "x86_64") { 4 } else { 31 };
 
 #[cfg(target_arch = "x86_64")]
 fn registers(words: &[u8]) -> Option<Registers> {
@@ -234,6 +264,7 @@ impl Record {
         match *self {
             Self::Sample { time, .. }
             | Self::Fault { time, .. }
+            | Self::Probe { time, .. }
             | Self::Map { time, .. }
             | Self::Name { time, .. }
             | Self::Fork { time, .. }

@@ -1,21 +1,31 @@
 //! Opens the events of a recording on a suspended process and its descendants.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use super::attr::{self, Attr};
-use super::decode::{IP_MASK, REGISTER_MASK, Record, Source, decode};
+use super::decode::{IP_MASK, REGISTER_MASK, Record, STACK_POINTER_MASK, Source, decode};
 use super::ring::Ring;
+use crate::probes::Probe;
 
 /// Largest and smallest ring of a CPU, bytes. 2048 pages hold 50,000 samples a second for a second; the smallest is what
 /// an unprivileged user may lock everywhere (`kernel.perf_event_mlock_kb` is 516 by default, per CPU).
 const RING_BYTES: [usize; 6] = [8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 128 << 10];
 
+/// In place of a process's id: all of them.
+const ANY_PROCESS: i32 = -1;
+
 /// The events of a recording, on all CPUs.
 #[derive(Debug)]
 pub struct Events {
     rings: Vec<Ring>,
+    /// The CPU of each ring.
+    cpus: Vec<u32>,
+    /// The second clocks.
+    seconds: Vec<OwnedFd>,
     /// Events without a ring of their own: open as long as the recording lasts.
     _redirected: Vec<OwnedFd>,
     sources: HashMap<u64, Source>,
@@ -52,8 +62,8 @@ const FLAGS: u64 = attr::DISABLED
 
 impl Events {
     /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch, `periods` those of the
-    /// clocks that sample.
-    pub fn open(pid: i32, cpus: &[u32], periods: [u64; 2]) -> io::Result<Self> {
+    /// clocks that sample. `waits`: the clocks are off until [`Self::enable_clock`].
+    pub fn open(pid: i32, cpus: &[u32], periods: [u64; 2], waits: bool) -> io::Result<Self> {
         let [clock, second] = periods.map(clock_attr);
         let sideband = Attr {
             kind: attr::TYPE_SOFTWARE,
@@ -80,12 +90,18 @@ impl Events {
         };
         let mut events = Self {
             rings: Vec::new(),
+            cpus: Vec::new(),
+            seconds: Vec::new(),
             _redirected: Vec::new(),
             sources: HashMap::new(),
             faults_refused: None,
             kernel_faults: true,
             bytes: Vec::new(),
         };
+        let [clock, second] = [clock, second].map(|clock| match waits {
+            true => Attr { flags: clock.flags & !attr::ENABLE_ON_EXEC, ..clock },
+            false => clock,
+        });
         let mut largest = 0;
         for &cpu in cpus {
             let fd = match attr::open(&clock, pid, cpu as i32) {
@@ -99,7 +115,7 @@ impl Events {
             let beat = attr::open(&second, pid, cpu as i32)?;
             events.sources.insert(id(&beat)?, Source::Clock);
             ring.redirect(&beat)?;
-            events._redirected.push(beat);
+            events.seconds.push(beat);
             let other = attr::open(&sideband, pid, cpu as i32)?;
             ring.redirect(&other)?;
             events._redirected.push(other);
@@ -113,11 +129,56 @@ impl Events {
                 }
             }
             events.rings.push(ring);
+            events.cpus.push(cpu);
         }
         if events.rings.is_empty() {
             return Err(io::Error::other("no CPU could be watched"));
         }
         Ok(events)
+    }
+
+    /// Watches `probes` too; `kind` is the type of the kernel's events for them.
+    ///
+    /// In every process: a thread that inherits such an event makes the kernel read the name of the file from the memory of
+    /// the program, at the address where it was in ours, and when that fails the program cannot make threads any more.
+    ///
+    /// # Errors
+    /// If the kernel refuses one.
+    pub fn probe(&mut self, kind: u32, probes: &[Probe]) -> io::Result<()> {
+        raise_file_limit();
+        for (number, probe) in probes.iter().enumerate() {
+            let path = CString::new(probe.file.as_os_str().as_bytes())?;
+            let registers = probe.needs_registers();
+            let attr = Attr {
+                kind,
+                config: 0,
+                config1: path.as_ptr() as u64,
+                config2: probe.offset,
+                sample_period: 1,
+                sample_type: COMMON | attr::SAMPLE_REGS_USER,
+                sample_regs_user: if registers { REGISTER_MASK } else { STACK_POINTER_MASK },
+                flags: FLAGS & !(attr::DISABLED | attr::INHERIT | attr::ENABLE_ON_EXEC),
+                clockid: libc::CLOCK_MONOTONIC,
+                wakeup: 64 << 10,
+                ..Attr::default()
+            };
+            for (ring, &cpu) in self.rings.iter().zip(&self.cpus) {
+                let fd = attr::open(&attr, ANY_PROCESS, cpu as i32)?;
+                self.sources.insert(id(&fd)?, Source::Probe { number: number as u32, registers });
+                ring.redirect(&fd)?;
+                self._redirected.push(fd);
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches the clock on or off, in all threads.
+    pub fn enable_clock(&self, on: bool) {
+        self.rings.iter().for_each(|ring| ring.enable(on));
+        for clock in &self.seconds {
+            // It is an event, so this cannot fail.
+            let _ = attr::enable(clock, on);
+        }
     }
 
     /// With faults inside the kernel if that is allowed, else without.
@@ -145,6 +206,18 @@ impl Events {
             self.bytes.clear();
             ring.drain(&mut self.bytes);
             decode(&self.bytes, &self.sources, records);
+        }
+    }
+}
+
+/// There is a descriptor for each probe and CPU. The program was forked before: its limit stays as it is.
+fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: reads into and sets from a live struct; a refusal shows when the descriptors run out.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
     }
 }

@@ -56,6 +56,12 @@ impl Ring {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Switches the event on or off, in all threads that inherited it too.
+    pub fn enable(&self, on: bool) {
+        // It is an event, so this cannot fail.
+        let _ = super::attr::enable(&self.fd, on);
+    }
+
     fn word(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: the offset lies in the control page, is 8-aligned, and the kernel uses the word atomically.
         unsafe { &*self.base.add(offset).cast::<AtomicU64>() }

@@ -20,6 +20,9 @@ pub fn render(findings: &Findings, page: &Page) -> String {
     out += &page.labelled("  run", &run(findings, page));
     out += &page.labelled("  sampler", &sampler(findings, page));
     out += &page.labelled("  samples", &samples(findings));
+    if let Some(kept) = kept(findings, page) {
+        out += &page.labelled("  kept", &kept);
+    }
     out
 }
 
@@ -70,6 +73,34 @@ fn sampler(findings: &Findings, page: &Page) -> String {
         _ => parts.push("overhead unknown".to_string()),
     }
     parts.join(page.pen.dot())
+}
+
+/// Which part of the run the numbers are of, if not of all of it.
+fn kept(findings: &Findings, page: &Page) -> Option<String> {
+    let controls = &findings.sampler.controls;
+    let names = |names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| clean(name, page.pen.unicode)).collect();
+        names.join(", ")
+    };
+    let mut parts = Vec::new();
+    let from = (finite(controls.after_s) > 0.0).then(|| format!("from {}", units::seconds(controls.after_s)));
+    let lasting = controls.for_s.map(|time| format!("for {}", units::seconds(finite(time))));
+    match (from, lasting) {
+        (None, None) => {}
+        (from, lasting) => parts.push(from.into_iter().chain(lasting).collect::<Vec<_>>().join(" ") + " of the run"),
+    }
+    if !controls.functions.is_empty() {
+        parts.push(format!("inside {}", names(&controls.functions)));
+    }
+    let wanted: Vec<String> = controls.objects.iter().chain(&controls.ranges).cloned().collect();
+    if !wanted.is_empty() {
+        let left_out = units::plural(controls.left_out, "sample");
+        parts.push(format!("accesses to {} ({left_out} left out)", names(&wanted)));
+    }
+    if controls.thinned > 1 {
+        parts.push(format!("thinned {}x", units::grouped(controls.thinned)));
+    }
+    (!parts.is_empty()).then(|| parts.join(page.pen.dot()))
 }
 
 fn samples(findings: &Findings) -> String {

@@ -63,11 +63,12 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
     let (reads, writes) = (units::count(object.accesses.reads), units::count(object.accesses.writes));
     let samples = units::plural(object.samples, "sample");
     out += &page.labelled("  what", &what.join(dot));
-    out += &page
-        .labelled("  cost", &[format!("{cost} of the run"), units::seconds(object.cost.seconds), samples].join(dot));
+    // Which part of the run was sampled stands at the top.
+    let of = if selection.findings.sampler.controls.is_part() { "of what was kept" } else { "of the run" };
+    out += &page.labelled("  cost", &[format!("{cost} {of}"), units::seconds(object.cost.seconds), samples].join(dot));
     out += &page.labelled(
         "  accesses",
-        &[format!("{accesses} of the run"), format!("{reads} reads"), format!("{writes} writes")].join(dot),
+        &[format!("{accesses} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot),
     );
     if selection.findings.run.nodes > 1 {
         let (reads, writes) = (units::count(object.remote.reads), units::count(object.remote.writes));

@@ -6,9 +6,23 @@ use rustc_hash::FxHashMap;
 use super::Module;
 use crate::dwarf::{Lines, scopes};
 use crate::elf::functions::{FunctionRange, Functions};
+use crate::elf::headers::Segment;
 use crate::elf::unwind::Unwind;
-use crate::names::demangle;
+use crate::names::{demangle, without_copy_suffix};
 use crate::{Frame, FrameRule, Scope};
+
+/// A function, or the cold part of one, found by its name. Addresses are the file's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFunction {
+    /// Its name, demangled, as the source has it.
+    pub name: String,
+    /// Whether it is the part of a function that the compiler put elsewhere since it is rarely reached.
+    pub cold: bool,
+    /// Address of the first byte.
+    pub start: u64,
+    /// Address after the last byte.
+    pub end: u64,
+}
 
 impl Module {
     /// The file's bytes at `address`, `length` bytes at most and less at the end of the segment; for the instruction
@@ -77,6 +91,37 @@ impl Module {
     #[must_use]
     pub fn frame_rule(&self, address: u64) -> Option<FrameRule> {
         self.unwind.get_or_init(|| Unwind::read(&self.image)).as_ref()?.frame_rule(&self.image, address)
+    }
+
+    /// The functions that `wanted` accepts by one of their names, in order of their addresses, each once. A copy that the
+    /// compiler made of a function (`.constprop`, `.isra`, `.part`) has the function's name.
+    #[must_use]
+    pub fn functions_named(&self, wanted: impl Fn(&str) -> bool) -> Vec<NamedFunction> {
+        let symbols = self.symbols();
+        let mut found: Vec<NamedFunction> = Vec::new();
+        let is_code = |kind| matches!(kind, elf::STT_FUNC | elf::STT_NOTYPE);
+        for symbol in symbols.list.iter().filter(|symbol| is_code(symbol.kind)) {
+            let (name, part) = without_copy_suffix(symbols.name(symbol.name));
+            let name = demangle(name);
+            if wanted(&name)
+                && let Some(range) = self.function_bounds(symbol.value).filter(|range| range.start == symbol.value)
+            {
+                found.push(NamedFunction { name, cold: part.contains(".cold"), start: range.start, end: range.end });
+            }
+        }
+        found.sort_by_key(|function| (function.start, function.name.len()));
+        found.dedup_by_key(|function| function.start);
+        found
+    }
+
+    /// Where in the file the byte of code at `address` lies.
+    #[must_use]
+    pub fn file_offset(&self, address: u64) -> Option<u64> {
+        let holds = |segment: &&Segment| {
+            segment.executable
+                && (segment.address..segment.address.saturating_add(segment.file_size)).contains(&address)
+        };
+        self.image.loads().find(holds).map(|segment| address - segment.address + segment.offset)
     }
 
     fn functions(&self) -> &Functions {

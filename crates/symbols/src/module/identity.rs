@@ -1,5 +1,9 @@
 //! What a module is, and what it has to do with others.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use object::elf;
 
 use super::Module;
@@ -25,6 +29,17 @@ impl Module {
     #[must_use]
     pub fn needed(&self) -> &[String] {
         &self.dynamic().needed
+    }
+
+    /// The dynamic linker that starts it (`PT_INTERP`), if one does.
+    #[must_use]
+    pub fn interpreter(&self) -> Option<PathBuf> {
+        /// No path is longer.
+        const LONGEST: u64 = 4096;
+        let segment = self.image.segment(elf::PT_INTERP).filter(|segment| segment.file_size <= LONGEST)?;
+        let bytes = self.image.source.read(segment.offset, segment.file_size)?;
+        let path = bytes.split(|&byte| byte == 0).next().filter(|path| !path.is_empty())?;
+        Some(PathBuf::from(OsStr::from_bytes(path)))
     }
 
     /// The name that it asks others to use (`DT_SONAME`).

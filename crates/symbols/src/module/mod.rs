@@ -4,6 +4,8 @@ mod code;
 mod data;
 mod identity;
 
+pub use code::NamedFunction;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 

@@ -159,3 +159,27 @@ int main(void) { return 0; }
     assert_eq!((tail.start, tail.end), (at("inside") + 1, at("outer") + 5));
     assert_eq!(module.function_name(tail.start).as_deref(), Some("outer"));
 }
+
+#[test]
+fn functions_are_found_by_name_with_the_parts_that_compilers_make() {
+    if !have(&["gcc"]) {
+        return;
+    }
+    let workshop = Workshop::new();
+    let source = format!("{PROGRAM}int also(int x) __attribute__((alias(\"visible\")));\n");
+    let program = workshop.compile("n.c", &source, "n", &["-O2", "-freorder-blocks-and-partition"]);
+    let (module, file) = (Module::open(&program).unwrap(), std::fs::read(&program).unwrap());
+    let found = module.functions_named(|name| name == "visible");
+    let [hot, cold] = &found[..] else { panic!("{found:?}") };
+    let (hot, cold) = if hot.cold { (cold, hot) } else { (hot, cold) };
+    assert!(cold.cold && !hot.cold && hot.name == "visible" && cold.name == "visible", "{found:?}");
+    for function in &found {
+        let (offset, size) = (module.file_offset(function.start).unwrap() as usize, function.end - function.start);
+        assert_eq!(module.text_at(function.start, size as usize).unwrap(), &file[offset..offset + size as usize]);
+    }
+    // Another name of the same function.
+    let also = module.functions_named(|name| name == "also");
+    assert_eq!(also.iter().map(|function| function.start).collect::<Vec<_>>(), [hot.start]);
+    assert_eq!(module.functions_named(|name| name == "no_such"), []);
+    assert!(module.interpreter().is_some_and(|path| path.is_absolute()));
+}

@@ -207,3 +207,15 @@ fn the_measured_cost_is_said_and_all_of_it_serialises() {
     assert_eq!(json["probe"]["capabilities"]["perfmon"], true);
     assert_eq!(json["measured"]["rate_hz"], 1000.0);
 }
+
+#[test]
+fn who_may_watch_functions_is_told_so() {
+    let with = vm().pmu("uprobe", 8, &[]);
+    assert_eq!(vm().probe().may_watch_functions(), None);
+    assert_eq!(with.probe().may_watch_functions(), Some(false));
+    assert!(with.doctor().contains("functions  cannot be watched (record --in): only root"), "{}", with.doctor());
+    let with = with.capabilities(CAP_PERFMON);
+    assert_eq!(with.probe().may_watch_functions(), Some(true));
+    assert!(with.doctor().contains("functions  can be watched"), "{}", with.doctor());
+    assert!(vm().doctor().contains("no uprobes"), "{}", vm().doctor());
+}

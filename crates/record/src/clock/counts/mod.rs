@@ -14,7 +14,7 @@ pub mod frequency;
 pub mod graph;
 pub mod resample;
 
-use numamma_trace::{GroundRow, NONE};
+use numamma_trace::{GroundRow, NONE, SampleRow};
 use rustc_hash::FxHashMap;
 
 use super::lift::Code;
@@ -201,6 +201,16 @@ impl Factors {
             learnt.factors(code, time, &mut factors);
         }
         factors
+    }
+
+    /// Turns the weight of a row into a count.
+    pub fn apply(&self, row: &mut SampleRow) {
+        if let Some(&(factor, ground)) = self.of.get(&(row.thread, row.ip as u64, row.access))
+            && row.accesses > 0.0
+        {
+            row.accesses *= factor;
+            row.ground = ground;
+        }
     }
 
     /// Numbers a ground.
