@@ -12,6 +12,7 @@ mod clock;
 mod code_places;
 mod collect;
 mod error;
+pub mod exact;
 mod finish;
 mod frame_tree;
 mod launch;
@@ -32,4 +33,4 @@ mod tracked;
 
 pub use clock::tick::{measure_cost, rate_for};
 pub use error::RecordError;
-pub use recording::{Ended, Options, Outcome, record};
+pub use recording::{Ended, Options, Outcome, Sampler, record};

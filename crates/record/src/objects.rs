@@ -32,28 +32,69 @@ const THREAD_DESCRIPTOR: u64 = 2304;
 /// Longest time that loading one library takes, nanoseconds: where nobody tells when one is closed.
 const LOADING: i64 = 1_000_000_000;
 
-impl Session {
-    /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about.
-    pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) {
-        let space = &self.tasks.processes[process].space;
-        let page = addr & !(self.page_bytes - 1);
-        if let Some((at, _)) = space.heap.find(addr) {
-            self.touched.of(process).insert((SiteKind::Heap, at));
-        } else if self.touch_tls(process, thread, addr, time) {
-        } else if let Some((at, _)) = self.tasks.processes[process].space.maps.find(addr) {
-            self.touched.of(process).insert((SiteKind::Mmap, at));
-        } else if self.touch_static(process, addr) || self.touch_stack(process, thread, addr) {
-        } else {
-            self.touch_region(process, addr);
-        }
-        self.pages.entry(process).or_default().insert(page);
+/// What belongs to the object at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Tells the object from the others in its process, with `since`.
+    pub low: u64,
+    /// From the address that was asked for up to here all is that object's.
+    pub end: u64,
+    /// When it was made, if others may have been there before.
+    pub since: i64,
+}
+
+impl Extent {
+    /// Of an object that lasts from `low` to `end`.
+    fn lasting(low: u64, end: u64) -> Self {
+        Self { low, end, since: 0 }
     }
 
-    fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> bool {
+    /// What follows may be another's.
+    fn word(addr: u64) -> Self {
+        Self::lasting(addr, addr.saturating_add(1))
+    }
+
+    fn up_to(self, end: Option<u64>) -> Self {
+        Self { end: end.map_or(self.end, |end| end.min(self.end)), ..self }
+    }
+}
+
+impl Session {
+    /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about. Returns what is that object's.
+    pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Extent {
+        let page = addr & !(self.page_bytes - 1);
+        self.pages.entry(process).or_default().insert(page);
+        let space = &self.tasks.processes[process].space;
+        if let Some((at, object)) = space.heap.find(addr) {
+            let extent = Extent { low: at, end: at.saturating_add(object.bytes.max(1)), since: object.start };
+            self.touched.of(process).insert((SiteKind::Heap, at));
+            return extent;
+        }
+        let next = space.heap.above(addr);
+        if let Some(extent) = self.touch_tls(process, thread, addr, time) {
+            return extent.up_to(next);
+        }
+        let tls = Some(self.tasks.threads[thread].row.tls_low as u64).filter(|&low| low > addr);
+        let maps = &self.tasks.processes[process].space.maps;
+        if let Some((at, object)) = maps.find(addr) {
+            let extent = Extent { low: at, end: at.saturating_add(object.bytes.max(1)), since: object.start };
+            self.touched.of(process).insert((SiteKind::Mmap, at));
+            return extent.up_to(next).up_to(tls);
+        }
+        let map = maps.above(addr);
+        let extent = self.touch_static(process, addr).or_else(|| self.touch_stack(process, thread, addr));
+        let extent = extent.or_else(|| {
+            let stack = self.tasks.stack_above(process, addr);
+            Some(self.touch_region(process, addr)?.up_to(stack))
+        });
+        extent.unwrap_or(Extent::word(addr)).up_to(next).up_to(tls).up_to(map)
+    }
+
+    fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Option<Extent> {
         let row = &self.tasks.threads[thread].row;
         let (low, pointer) = (row.tls_low as u64, row.tls_high as u64);
         if low == 0 || addr < low || addr >= pointer + THREAD_DESCRIPTOR {
-            return false;
+            return None;
         }
         let (start, tid) = (row.start_time.min(time), thread as i32);
         // The executable's block ends at the thread pointer (variant II of the TLS ABI), those of libraries lie below.
@@ -63,6 +104,10 @@ impl Session {
             let variable = module.tls_variable_at(addr.checked_sub(base)?)?;
             Some((variable.name.clone(), base + variable.address, variable.size, module.name().to_owned()))
         });
+        let extent = match &variable {
+            Some((_, at, bytes, _)) => Extent::lasting(*at, at + bytes),
+            None => Extent::word(addr),
+        };
         let (name, at, bytes, module) = variable.unwrap_or_else(|| {
             let (name, at, end) = if addr < pointer {
                 ("[thread-local storage of libraries]", low, pointer)
@@ -84,11 +129,11 @@ impl Session {
             end_time: i64::MAX,
             module,
         });
-        true
+        Some(extent)
     }
 
-    fn touch_static(&mut self, process: ProcessId, addr: u64) -> bool {
-        let Some((low, image)) = self.tasks.processes[process].space.images.below(addr) else { return false };
+    fn touch_static(&mut self, process: ProcessId, addr: u64) -> Option<Extent> {
+        let (low, image) = self.tasks.processes[process].space.images.below(addr)?;
         let (path, offset, from, code, mapped) = (image.path, image.offset, image.from, image.code, image.mapped);
         // The loader maps a library's zero-initialised data right behind its last file mapping. Memory that was mapped
         // much later lies where a library was that has been closed: the kernel reports no unmapping.
@@ -97,23 +142,28 @@ impl Session {
         let later = |m: &Mapping| m.kind == MappingKind::Anonymous && closed > mapped && m.from > closed;
         let foreign = of.space.mappings.find(addr).is_some_and(|(_, m)| later(m));
         if !code {
-            return false;
+            return None;
         }
         if self.modules.path(path).ends_with("/libnumamma.so") {
-            return false;
+            return None;
         }
-        let Some(module) = self.modules.get(path) else { return false };
-        let Some(bias) = module.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown) else { return false };
+        let module = self.modules.get(path)?;
+        let bias = module.bias_for_mapping(low, offset, numamma_symbols::Access::Unknown)?;
         if foreign {
             let end = module.extent().map_or(low, |(_, end)| end.wrapping_add(bias));
             if addr < end {
                 std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.images).remove(low);
                 self.images_gone(process, &[(low, end)], closed);
             }
-            return false;
+            return None;
         }
-        let Some(variable) = module.data_at(addr.wrapping_sub(bias)) else { return false };
+        let variable = module.data_at(addr.wrapping_sub(bias))?;
         let at = variable.address.wrapping_add(bias);
+        // A section has variables in it.
+        let extent = match variable.kind {
+            VariableKind::Section => Extent::word(addr),
+            _ => Extent::lasting(at, at.wrapping_add(variable.size)),
+        };
         let path = self.modules.path(path).to_owned();
         self.named.of(process).entry(Key::Static(at, variable.size)).or_insert_with(|| ObjectRow {
             object: 0,
@@ -133,7 +183,7 @@ impl Session {
             end_time: i64::MAX,
             module: path,
         });
-        true
+        Some(extent)
     }
 
     /// Finds out where a thread's stack is from its stack pointer, if the library has not said.
@@ -154,16 +204,17 @@ impl Session {
         self.tasks.set_stack(thread, low, high);
     }
 
-    fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> bool {
+    fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> Option<Extent> {
         // Its own most often; else a pointer to a local that was passed on.
         let row = &self.tasks.threads[thread].row;
         let own = row.stack_low != 0 && (row.stack_low as u64..row.stack_high as u64).contains(&addr);
         let owner = if own { Some(thread) } else { self.tasks.stack_at(process, addr) };
-        let Some(owner) = owner else { return false };
+        let owner = owner?;
         let page = addr & !(self.page_bytes - 1);
         let thread = &mut self.tasks.threads[owner];
         thread.stack_touched = thread.stack_touched.min(page);
         let row = &thread.row;
+        let extent = Extent::lasting(row.stack_low as u64, row.stack_high as u64);
         self.named.of(process).entry(Key::Stack(owner)).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
@@ -177,12 +228,13 @@ impl Session {
             end_time: i64::MAX,
             module: String::new(),
         });
-        true
+        Some(extent)
     }
 
     /// Memory that is nobody's object: the allocator's own, the C library's, a program's that is not tracked.
-    fn touch_region(&mut self, process: ProcessId, addr: u64) {
-        let Some((start, mapping)) = self.tasks.processes[process].space.mappings.find(addr) else { return };
+    fn touch_region(&mut self, process: ProcessId, addr: u64) -> Option<Extent> {
+        let (start, mapping) = self.tasks.processes[process].space.mappings.find(addr)?;
+        let extent = Extent::lasting(start, mapping.end);
         let path = self.modules.path(mapping.path).to_owned();
         let (kind, name) = match mapping.kind {
             MappingKind::File if path.ends_with("/libnumamma.so") || path.starts_with("/memfd:numamma") => {
@@ -211,6 +263,7 @@ impl Session {
         });
         // The break grows in place.
         row.bytes = row.bytes.max(bytes);
+        Some(extent)
     }
 
     /// A live object went: if it was touched, it gets its row, whose number is returned.

@@ -10,6 +10,7 @@ use crate::clock::code::CodeCache;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
 use crate::code_places::CodePlaces;
+use crate::exact::{Counts, Emulated};
 use crate::modules::{ModuleStore, VDSO};
 use crate::perf::decode::{Record, Registers};
 use crate::sink::Sink;
@@ -66,6 +67,9 @@ pub struct Session {
     pub several_nodes: bool,
     /// Keep only samples whose access reads (or writes).
     pub only: Option<Access>,
+    /// Every access is counted: what is known of the emulator.
+    pub emulated: Option<Emulated>,
+    pub(crate) counts: Counts,
 }
 
 impl Session {
@@ -92,6 +96,8 @@ impl Session {
             page_bytes,
             several_nodes: false,
             only: None,
+            emulated: None,
+            counts: Counts::default(),
         }
     }
 
@@ -103,33 +109,38 @@ impl Session {
             Record::Map { time, pid, start, len, offset, prot, path } => {
                 let process = self.tasks.process(pid, time);
                 let kind = MappingKind::from_name(&path);
-                let executable = prot & PROT_EXEC != 0;
+                let path_id = self.modules.intern(&path);
+                // An emulator does not execute what it runs.
+                let emulated = self.emulated.is_some() && kind == MappingKind::File;
+                let executable = prot & PROT_EXEC != 0 || (emulated && self.modules.get(path_id).is_some());
                 let command = &mut self.tasks.processes[process].row.command;
                 // After exec the first code that is mapped is the executable's.
                 if kind == MappingKind::File && executable && !command.starts_with('/') {
                     command.clone_from(&path);
                 }
-                let mapping = Mapping {
-                    end: start.saturating_add(len),
-                    offset,
-                    path: self.modules.intern(&path),
-                    kind,
-                    executable,
-                    from: time,
-                };
+                let mapping =
+                    Mapping { end: start.saturating_add(len), offset, path: path_id, kind, executable, from: time };
                 let gone = self.tasks.processes[process].space.map(start, mapping);
                 if !gone.is_empty() {
                     self.images_gone(process, &gone, time);
                 }
             }
-            Record::Name { time, pid, exec: true, name, .. } => self.exec(pid, name, time),
+            Record::Name { time, pid, exec: true, name, .. } => {
+                if let Some(emulated) = &mut self.emulated {
+                    emulated.executes(pid, &name);
+                }
+                self.exec(pid, name, time);
+            }
             Record::Name { time, pid, tid, exec: false, name } => {
                 let thread = self.tasks.thread(pid, tid, time);
                 self.tasks.threads[thread].row.name = name;
             }
             Record::Fork { time, pid, tid, parent, creator } => {
                 if pid == parent {
-                    self.tasks.start_thread(pid, tid, time);
+                    match &mut self.emulated {
+                        Some(emulated) => drop(emulated.started.insert(tid, time)),
+                        None => drop(self.tasks.start_thread(pid, tid, time)),
+                    }
                 } else {
                     let of = self.tasks.process(parent, time);
                     let of = &self.tasks.processes[of];
@@ -140,9 +151,17 @@ impl Session {
                 }
             }
             Record::Exit { time, pid, tid } => {
+                if let Some(emulated) = &mut self.emulated
+                    && emulated.started.remove(&tid).is_some()
+                {
+                    return;
+                }
                 self.tasks.end_thread(tid, time);
                 let process = self.tasks.process(pid, time);
                 if self.tasks.processes[process].alive == 0 {
+                    if let Some(emulated) = &mut self.emulated {
+                        emulated.ends(pid);
+                    }
                     self.end_process(pid, time);
                 }
             }

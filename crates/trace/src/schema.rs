@@ -21,9 +21,9 @@ table! {
         addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6 and 7).",
         bytes: i32 = "Width of the access in bytes.",
         access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
-        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop.",
+        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count).",
         cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rule spread.",
-        accesses: f32 = "Estimated accesses that the row stands for, in units of samples (clock sampler).",
+        accesses: f32 = "Estimated accesses that the row stands for, in units of samples (clock sampler); how many there were (rule exact).",
     }
 }
 
@@ -233,6 +233,8 @@ pub enum Rule {
     AddressUnknown = 6,
     /// The thread was waiting in a spin loop (`pause`): no access stalled it, another thread kept it waiting.
     SpinWait = 7,
+    /// No sample: all accesses of a thread to a page of an object were counted.
+    Exact = 8,
 }
 
 /// Kinds of objects: `objects.kind`. The order is the order in which they win where they overlap.

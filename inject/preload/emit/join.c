@@ -216,6 +216,7 @@ void nmm_join(void)
     nmm_process.max_frames = segment->max_frames;
     nmm_process.heap = segment->heap != 0;
     nmm_process.collapse = segment->heap != 0 && segment->collapse != 0;
+    nmm_process.exact = segment->exact != 0;
     nmm_process.tsc = segment->clock == NMM_CLOCK_TSC;
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_measure_tls();

@@ -51,9 +51,10 @@ const FLAGS: u64 = attr::DISABLED
     | attr::USE_CLOCKID;
 
 impl Events {
-    /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch.
-    pub fn open(pid: i32, cpus: &[u32], period: u64) -> io::Result<Self> {
-        let clock = clock_attr(period);
+    /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch. Without a `period` what
+    /// becomes of its memory and threads is told, but nothing is sampled.
+    pub fn open(pid: i32, cpus: &[u32], period: Option<u64>) -> io::Result<Self> {
+        let clock = clock_attr(period.unwrap_or(1_000_000_000));
         let sideband = Attr {
             kind: attr::TYPE_SOFTWARE,
             config: attr::SW_DUMMY,
@@ -87,12 +88,17 @@ impl Events {
         };
         let mut largest = 0;
         for &cpu in cpus {
-            let fd = match attr::open(&clock, pid, cpu as i32) {
+            let first = if period.is_some() { &clock } else { &sideband };
+            let fd = match attr::open(first, pid, cpu as i32) {
                 Ok(fd) => fd,
                 // A CPU that went offline since we looked.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                 Err(error) => return Err(error),
             };
+            if period.is_none() {
+                events.rings.push(map_largest(fd, &mut largest)?);
+                continue;
+            }
             events.sources.insert(id(&fd)?, Source::Clock);
             let ring = map_largest(fd, &mut largest)?;
             let other = attr::open(&sideband, pid, cpu as i32)?;
