@@ -14,7 +14,7 @@ use crate::summary::Tables;
 /// Cost and accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
-    /// Samples that carry cost.
+    /// Samples that carry cost; of counts, the accesses.
     pub samples: u64,
     /// Nanoseconds.
     pub cost: i64,
@@ -24,10 +24,8 @@ pub struct Count {
 
 impl Count {
     pub fn add(&mut self, row: &SampleRow) {
-        if row.cost > 0 {
-            self.samples += 1;
-            self.cost += row.cost;
-        }
+        self.samples += samples(row);
+        self.cost += row.cost;
         let accesses = f64::from(row.accesses);
         if row.access & Access::Read as i32 != 0 {
             self.reads += accesses;
@@ -76,6 +74,8 @@ pub struct Counters {
     pub groups: Vec<GroupCount>,
     /// Data accesses of the run, attributed or not.
     pub data: Count,
+    /// All accesses were counted: nothing is estimated, and nothing is known of their cost.
+    pub exact: bool,
     pub recorded: u64,
     pub attributed: u64,
     pub unattributed: FxHashMap<&'static str, u64>,
@@ -115,15 +115,20 @@ pub fn count(
     nodes: &PageNodes,
     touches: &Touches,
 ) -> Result<Counters, TraceError> {
-    let mut counters = Counters { groups: vec![GroupCount::default(); groups.groups.len()], ..Counters::default() };
+    let mut counters = Counters {
+        groups: vec![GroupCount::default(); groups.groups.len()],
+        exact: dataset.meta().sampler.kind == "exact",
+        ..Counters::default()
+    };
     let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
     let cpu_nodes = &dataset.meta().cpu_nodes;
     let several_nodes = dataset.meta().nodes > 1;
     dataset.visit(|rows: &mut Vec<SampleRow>| {
         for row in rows.iter() {
             let process = tables.process_of(row.thread);
+            let samples = samples(row);
+            counters.recorded += samples;
             if row.cost > 0 {
-                counters.recorded += 1;
                 *counters.cpus.entry((row.thread, row.cpu)).or_default() += 1;
             }
             let without = |reason, counters: &mut Counters| *counters.unattributed.entry(reason).or_default() += 1;
@@ -142,17 +147,18 @@ pub fn count(
             let cursor = cursors.get_mut(row.thread as usize).unwrap_or(&mut spare);
             let object = groups.index.find(process, addr, row.time, cursor);
             let group = object.and_then(|object| groups.of_object[object]);
-            let code = counters.code.entry((process, row.ip)).or_default();
-            code.entry(group).or_default().add(row);
+            // What was counted is of many instructions.
+            if row.rule != Rule::Exact as i32 {
+                let code = counters.code.entry((process, row.ip)).or_default();
+                code.entry(group).or_default().add(row);
+            }
             let (Some(object), Some(group)) = (object, group) else {
-                if row.cost > 0 {
-                    without(region_reason(tables, object), &mut counters);
+                if samples > 0 {
+                    *counters.unattributed.entry(region_reason(tables, object)).or_default() += samples;
                 }
                 continue;
             };
-            if row.cost > 0 {
-                counters.attributed += 1;
-            }
+            counters.attributed += samples;
             counters.threads.entry(row.thread).or_default().add(row);
             let count = &mut counters.groups[group as usize];
             count.all.add(row);
@@ -174,8 +180,8 @@ pub fn count(
                     },
                 }),
             };
-            page.samples += u64::from(row.cost > 0);
-            page.seen += 1;
+            page.samples += samples;
+            page.seen += samples.max(1);
             let accesses = weight(row);
             match page.by_thread.binary_search_by_key(&row.thread, |(thread, _)| *thread) {
                 Ok(at) => page.by_thread[at].1 += accesses,
@@ -197,6 +203,14 @@ pub fn count(
         }
     })?;
     Ok(counters)
+}
+
+/// How many samples a row is: one if it carries cost, none if it only spreads it; each access that was counted is one.
+fn samples(row: &SampleRow) -> u64 {
+    match row.rule == Rule::Exact as i32 {
+        true => row.accesses as u64,
+        false => u64::from(row.cost > 0),
+    }
 }
 
 /// What a row weighs in a page's ownership: its accesses, or a trace of one for a row that carries cost alone.

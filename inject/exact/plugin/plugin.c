@@ -36,18 +36,31 @@ static void fail(const char *why)
 
 /* ---- Accesses */
 
-static void on_read(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
+/* Since version 7 the upper half of `info` says what the access does, and that of an atomic instruction is one of both. The
+ * interface only tells whether it writes; and it takes a call to ask. */
+static bool info_is_plain;
+
+static void learn_info(void)
 {
-    (void)vcpu;
-    (void)info;
-    nmx_count(address, (uint64_t)ip, false);
+    info_is_plain = !qemu_plugin_mem_is_store(QEMU_PLUGIN_MEM_R << 16) && qemu_plugin_mem_is_store(QEMU_PLUGIN_MEM_W << 16)
+        && qemu_plugin_mem_is_store(QEMU_PLUGIN_MEM_RW << 16);
 }
 
-static void on_write(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
+static inline unsigned kind_of(qemu_plugin_meminfo_t info)
+{
+    if (likely(info_is_plain))
+        return info >> 16;
+    return qemu_plugin_mem_is_store(info) ? QEMU_PLUGIN_MEM_W : QEMU_PLUGIN_MEM_R;
+}
+
+/* Called for reads and writes: where a callback asks for one kind alone, QEMU 7 mistakes the one for the other. */
+static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
 {
     (void)vcpu;
-    (void)info;
-    nmx_count(address, (uint64_t)ip, true);
+    const unsigned kind = kind_of(info);
+    nmx_count(address, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
+    if (unlikely(kind == QEMU_PLUGIN_MEM_RW))
+        nmx_count(address, (uint64_t)ip, false);
 }
 
 /* An instruction whose accesses come in pieces is about to run. */
@@ -59,20 +72,25 @@ static void on_pieces(unsigned vcpu, void *ip)
         nmx_self->next_read = nmx_self->next_write = 0;
 }
 
-static void on_read_piece(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
+static void piece(qemu_plugin_meminfo_t info, uint64_t address, uint64_t ip, bool write)
 {
-    (void)vcpu;
-    if (nmx_self == NULL || nmx_self->next_read != address)
-        nmx_count(address, (uint64_t)ip, false);
-    nmx_self->next_read = address + (1u << qemu_plugin_mem_size_shift(info));
+    const bool goes_on = nmx_self != NULL && address == (write ? nmx_self->next_write : nmx_self->next_read);
+    if (!goes_on)
+        nmx_count(address, ip, write);
+    const uint64_t next = address + (1u << qemu_plugin_mem_size_shift(info));
+    if (write)
+        nmx_self->next_write = next;
+    else
+        nmx_self->next_read = next;
 }
 
-static void on_write_piece(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
+static void on_piece(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
 {
     (void)vcpu;
-    if (nmx_self == NULL || nmx_self->next_write != address)
-        nmx_count(address, (uint64_t)ip, true);
-    nmx_self->next_write = address + (1u << qemu_plugin_mem_size_shift(info));
+    const unsigned kind = kind_of(info);
+    piece(info, address, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
+    if (unlikely(kind == QEMU_PLUGIN_MEM_RW))
+        piece(info, address, (uint64_t)ip, false);
 }
 
 /* ---- What the library tells */
@@ -138,7 +156,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         void *ip = (void *)address;
         if (nmx_is_library(address)) {
             if (nmx_is_note(bytes, size))
-                qemu_plugin_register_vcpu_mem_cb(insn, on_note, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, ip);
+                qemu_plugin_register_vcpu_mem_cb(insn, on_note, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
             continue;
         }
         if (nmx_is_evex(bytes, size))
@@ -147,9 +165,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (pieces)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_pieces, QEMU_PLUGIN_CB_NO_REGS, ip);
         qemu_plugin_register_vcpu_mem_cb(
-            insn, pieces ? on_read_piece : on_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, ip);
-        qemu_plugin_register_vcpu_mem_cb(
-            insn, pieces ? on_write_piece : on_write, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, ip);
+            insn, pieces ? on_piece : on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
     }
     if (unlikely(!addresses_checked) && count > 0) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
@@ -264,6 +280,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
         fail("this QEMU is not qemu-x86_64 of Debian's package qemu-user");
     if (segment == NULL || program == NULL || !nmx_join(segment))
         fail("the recorder's memory cannot be mapped");
+    learn_info();
     say_counting(program);
     pthread_atfork(NULL, NULL, child_of_fork);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

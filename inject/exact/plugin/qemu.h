@@ -26,7 +26,7 @@ struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 
 typedef void qemu_plugin_mem_cb(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
 typedef void qemu_plugin_exec_cb(unsigned vcpu, void *data);
@@ -50,6 +50,7 @@ uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 
 #endif
