@@ -44,6 +44,10 @@ const COUNTS_INTERVAL: Duration = Duration::from_millis(2);
 /// Bytes of a thread's ring of counters.
 const COUNTS_RING_BYTES: u32 = 1 << 20;
 
+/// What tells the library in a program that is executed later how to go over to the emulator.
+const EMULATOR_VARIABLE: &str = "NUMAMMA_EMULATOR";
+const PLUGIN_VARIABLE: &str = "NUMAMMA_PLUGIN";
+
 /// How to sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sampler {
@@ -265,6 +269,9 @@ impl Counting {
         let preload = own.or_else(|| std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()));
         environment.retain(|(name, _)| name != "LD_PRELOAD");
         environment.push(("LD_PRELOAD".into(), "".into()));
+        // For what the program executes: the library goes over to the emulator.
+        environment.push((EMULATOR_VARIABLE.into(), emulator.into()));
+        environment.push((PLUGIN_VARIABLE.into(), command::plugin_option(&plugin, &segment.path())));
         let command = runnable.command(emulator, &plugin, &segment.path(), preload.as_deref())?;
         Ok(Self { segment, command, _files: files })
     }

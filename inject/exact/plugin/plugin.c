@@ -22,6 +22,10 @@
 #include "qemu.h"
 #include "touched.h"
 
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int qemu_plugin_version = 1;
@@ -214,6 +218,9 @@ static void on_call(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t
     case SYS_madvise:
         if (a3 == MADV_DONTNEED || a3 == MADV_FREE || a3 == MADV_REMOVE)
             nmx_untouch(a1, a1 + a2);
+        /* QEMU says yes and does nothing. The library needs it, to know that it is in the child of a fork. */
+        if (a3 == MADV_WIPEONFORK)
+            madvise((void *)a1, a2, MADV_WIPEONFORK);
         break;
     case SYS_brk:
         if (a1 != 0 && a1 < program_break)

@@ -11,6 +11,7 @@
 #include "../hooks/version.h"
 #include "../unwind/unwind.h"
 #include "attach.h"
+#include "emulate.h"
 #include "ring.h"
 #include "stack.h"
 
@@ -201,6 +202,11 @@ void nmm_join(void)
     struct nmm_segment *segment = map_segment(path, &stat);
     if (segment == NULL)
         return;
+    if (segment->exact && !nmm_is_emulated()) {
+        nmm_emulate();
+        nmm_unmap(segment, segment->rings_offset);
+        return;
+    }
     if (!map_tables(segment->ring_count)) {
         nmm_unmap(segment, segment->rings_offset);
         return;

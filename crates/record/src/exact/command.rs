@@ -71,15 +71,12 @@ impl Runnable {
         segment: &str,
         preload: Option<&OsStr>,
     ) -> Result<Vec<OsString>, RecordError> {
-        // The emulator's own option list is split at commas, which are doubled; that of variables cannot hold any.
-        let mut option = OsString::from("file=");
-        option.push(doubled(plugin));
-        option.push(",segment=");
-        option.push(segment);
+        let mut option = plugin_option(plugin, segment);
         option.push(",program=");
         option.push(doubled(&self.executable));
         let mut words: Vec<OsString> = vec![emulator.into(), "-cpu".into(), "max".into()];
         if let Some(preload) = preload {
+            // That list is split at commas too, and they cannot be doubled.
             if preload.as_bytes().contains(&b',') {
                 return Err(RecordError::Emulation("LD_PRELOAD and TMPDIR must not hold commas".into()));
             }
@@ -94,6 +91,15 @@ impl Runnable {
         words.extend(self.arguments[1..].iter().cloned());
         Ok(words)
     }
+}
+
+/// What names the plug-in and its segment to the emulator. Its option list is split at commas, which are doubled.
+pub fn plugin_option(plugin: &Path, segment: &str) -> OsString {
+    let mut option = OsString::from("file=");
+    option.push(doubled(plugin));
+    option.push(",segment=");
+    option.push(segment);
+    option
 }
 
 fn refused(command: &[OsString], why: &str) -> RecordError {
