@@ -43,7 +43,7 @@ __thread struct nmx_thread *nmx_self;
 static struct nmx_table *tables;
 static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Fits no address. */
-static struct nmx_page no_page = {.number = NMX_NONE};
+static struct nmx_page no_page = {.numbers = {NMX_NONE, NMX_NONE}};
 
 static void *map(size_t bytes)
 {
@@ -192,14 +192,14 @@ static struct nmx_page *find(struct nmx_thread *self, uint64_t address, uint64_t
             grow(table);
         page = lookup(table, number);
         page->key = number + 1;
-        page->number = NMX_NONE;
+        page->numbers[0] = page->numbers[1] = NMX_NONE;
         table->used++;
-        if (nmx_touch(address)) {
-            const uint64_t payload[] = {address, ip};
-            nmx_emit(&table->writer, NMM_TOUCH, write ? 2 : 1, payload, 2, NULL, 0);
-        }
     }
-    if (page->number == NMX_NONE) {
+    if (page->numbers[write] == NMX_NONE && nmx_touch(address, write)) {
+        const uint64_t payload[] = {address, ip};
+        nmx_emit(&table->writer, NMM_TOUCH, write ? 2 : 1, payload, 2, NULL, 0);
+    }
+    if (page->numbers[0] == NMX_NONE) {
         page->coarse = (struct nmx_counter){0, 0};
         /* Retired, so that its kind is to be decided anew; or never used. */
         if (!nmx_block_holds(number << 12)) {
@@ -207,12 +207,15 @@ static struct nmx_page *find(struct nmx_thread *self, uint64_t address, uint64_t
                 empty(&table->writer, table);
                 page = lookup(table, number);
                 page->key = number + 1;
+                page->numbers[1] = NMX_NONE;
                 table->used++;
             }
             page->fine = &table->fine[(size_t)table->fine_used++ * NMX_WORDS];
         }
-        page->number = number;
+        page->numbers[0] = number;
     }
+    if (write)
+        page->numbers[1] = number;
     pthread_mutex_unlock(&table->lock);
     self->cache[number & (NMX_CACHE - 1)] = page;
     return page;
@@ -242,7 +245,7 @@ void nmx_count_slowly(uint64_t address, uint64_t ip, bool write)
 static void take_page(struct nmx_writer *writer, struct nmx_table *table, struct nmx_page *page, uint64_t low, uint64_t high)
 {
     const uint64_t start = (page->key - 1) << 12;
-    if (page->number == NMX_NONE)
+    if (page->numbers[0] == NMX_NONE)
         return;
     if (page->fine) {
         const unsigned from = low > start ? (unsigned)(low - start) / 4 : 0;
@@ -250,7 +253,7 @@ static void take_page(struct nmx_writer *writer, struct nmx_table *table, struct
         send_fine(writer, table, page, from, to);
     } else {
         send_coarse(writer, table, page);
-        page->number = NMX_NONE;
+        page->numbers[0] = page->numbers[1] = NMX_NONE;
     }
 }
 

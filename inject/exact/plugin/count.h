@@ -6,7 +6,7 @@
  * Only its thread counts in a page. Who ends an object takes what was counted in its range from the pages of all threads: a
  * correct program has seen to it that none of them is at that object then, so nobody counts in the words that are taken. Adding
  * pages, moving and emptying a table, and taking from it happen under the thread's lock. A page of one counter that is taken
- * from is retired: its number then fits no address, so its thread looks again what kind of page it is to have. */
+ * from is retired: its numbers then fit no address, so its thread looks again what kind of page it is to have. */
 #ifndef NMX_COUNT_H
 #define NMX_COUNT_H
 
@@ -21,10 +21,11 @@ struct nmx_counter {
 };
 
 struct nmx_page {
-    uint64_t number;        /* address / 4096; NMX_NONE: retired */
+    /* address / 4096, for reads and for writes. NMX_NONE: the first one is to be told of, or the page is retired. */
+    uint64_t numbers[2];
     struct nmx_counter *fine; /* NMX_WORDS of them; NULL: `coarse` is all there is */
     struct nmx_counter coarse;
-    uint64_t key;           /* number + 1; 0: the place is free */
+    uint64_t key;           /* address / 4096 + 1; 0: the place is free */
 };
 
 struct nmx_thread {
@@ -69,7 +70,7 @@ static inline void nmx_count(uint64_t address, uint64_t ip, bool write)
     if (likely(self != NULL)) {
         const uint32_t left = self->until_look - 1;
         struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
-        if (likely(left != 0 && page->number == address >> 12)) {
+        if (likely(left != 0 && page->numbers[write] == address >> 12)) {
             self->until_look = left;
             nmx_add(page, address, write);
             return;

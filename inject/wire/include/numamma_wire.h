@@ -191,7 +191,7 @@ enum nmm_event_type {
     NMM_ACCESSES = 15,
     /* All that was counted in this process has been sent. payload: none */
     NMM_COUNTED = 16,
-    /* The program accessed a page for the first time since it was mapped. aux: 1 read, 2 write. payload: address, address of
+    /* The program accessed or wrote a page for the first time since it was mapped. aux: 1 read, 2 write. payload: address, address of
      * the instruction */
     NMM_TOUCH = 17,
     /* The emulator cannot do what the program asks for. aux: 0 an AVX-512 instruction, 1 a system call. payload: address of the
