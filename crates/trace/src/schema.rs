@@ -16,13 +16,13 @@ table! {
     SampleRow = "samples" {
         time: i64 = "Nanoseconds of the recording's clock (meta.json: clock).",
         thread: i32 = "Thread that ran: threads.thread.",
-        cpu: i32 = "CPU that it ran on.",
-        ip: i64 = "Address of the instruction that accessed memory (rule none: of the sample).",
+        cpu: i32 = "CPU that it ran on; -1 for rule exact.",
+        ip: i64 = "Address of the instruction that accessed memory (rule none: of the sample); 0 for rule exact.",
         addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6 and 7).",
-        bytes: i32 = "Width of the access in bytes.",
+        bytes: i32 = "Width of the access in bytes; for rule exact of the range in which the accesses began.",
         access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
         rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count).",
-        cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rule spread.",
+        cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rules spread and exact.",
         accesses: f32 = "Estimated accesses that the row stands for, in units of samples (clock sampler); how many there were (rule exact).",
     }
 }
