@@ -157,6 +157,42 @@ fn an_address_that_is_used_again_is_another_object() {
     assert_eq!(made_by(&report, "grown"), (0.0, 32.0));
 }
 
+/// Blocks of many sizes go from thread to thread; what the allocator does in free memory is not theirs.
+#[test]
+fn blocks_that_other_threads_free() {
+    if !applies("blocks_that_other_threads_free") {
+        return;
+    }
+    let source = r"
+        #include <pthread.h>
+        #include <stdlib.h>
+        enum { THREADS = 4, ROUNDS = 5000, SHELVES = 64 };
+        static char *shelf[SHELVES]; static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        static void use(volatile char *p) { for (int i = 0; i < 8; i++) p[i] = i; }
+        static void *run(void *x) {
+            unsigned s = (unsigned)(long)x * 77 + 1;
+            for (int r = 0; r < ROUNDS; r++) {
+                s = s * 1103515245 + 12345;
+                char *p = malloc(16 + (s >> 20) % 200);
+                use(p);
+                pthread_mutex_lock(&lock);
+                char *old = shelf[(s >> 10) % SHELVES]; shelf[(s >> 10) % SHELVES] = p;
+                pthread_mutex_unlock(&lock);
+                if (old) { use(old); free(old); }
+            }
+            return 0;
+        }
+        int main(void) {
+            pthread_t t[THREADS];
+            for (long i = 0; i < THREADS; i++) pthread_create(&t[i], 0, run, (void *)i);
+            for (int i = 0; i < THREADS; i++) pthread_join(t[i], 0);
+            for (int i = 0; i < SHELVES; i++) if (shelf[i] == 0) return 2;
+            return 0;
+        }";
+    let (_place, report) = record(source, &[]);
+    assert_eq!(made_by(&report, "run"), (0.0, 8.0 * (2.0 * 4.0 * 5000.0 - 64.0)));
+}
+
 #[test]
 fn threads_and_their_atomics_are_counted_apart() {
     if !applies("threads_and_their_atomics_are_counted_apart") {

@@ -57,6 +57,9 @@ pub struct Collector {
     told: Vec<Told>,
     records: Vec<Record>,
     last_scan: i64,
+    /// Nanoseconds that events wait beyond that. An emulated program takes a hundred times as long from the stamp of an event to its
+    /// publication, so that threads are often taken off their CPU in between.
+    pub slack: i64,
 }
 
 impl Collector {
@@ -71,7 +74,7 @@ impl Collector {
                 session.save_code(pid, ip);
             }
         }
-        let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan);
+        let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan).min(began - self.slack);
         self.apply_until(limit, session, |left| {
             if let Some(reader) = library {
                 reader.backlog.store(left, Ordering::Relaxed);

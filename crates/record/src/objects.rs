@@ -41,12 +41,14 @@ pub(crate) struct Extent {
     pub end: u64,
     /// When it was made, if others may have been there before.
     pub since: i64,
+    /// Whether others may come to lie in it: heap blocks in a mapping or in the allocator's memory.
+    pub shared: bool,
 }
 
 impl Extent {
     /// Of an object that lasts from `low` to `end`.
     fn lasting(low: u64, end: u64) -> Self {
-        Self { low, end, since: 0 }
+        Self { low, end, since: 0, shared: false }
     }
 
     /// What follows may be another's.
@@ -66,7 +68,8 @@ impl Session {
         self.pages.entry(process).or_default().insert(page);
         let space = &self.tasks.processes[process].space;
         if let Some((at, object)) = space.heap.find(addr) {
-            let extent = Extent { low: at, end: at.saturating_add(object.bytes.max(1)), since: object.start };
+            let end = at.saturating_add(object.bytes.max(1));
+            let extent = Extent { low: at, end, since: object.start, shared: false };
             self.touched.of(process).insert((SiteKind::Heap, at));
             return extent;
         }
@@ -77,7 +80,8 @@ impl Session {
         let tls = Some(self.tasks.threads[thread].row.tls_low as u64).filter(|&low| low > addr);
         let maps = &self.tasks.processes[process].space.maps;
         if let Some((at, object)) = maps.find(addr) {
-            let extent = Extent { low: at, end: at.saturating_add(object.bytes.max(1)), since: object.start };
+            let end = at.saturating_add(object.bytes.max(1));
+            let extent = Extent { low: at, end, since: object.start, shared: true };
             self.touched.of(process).insert((SiteKind::Mmap, at));
             return extent.up_to(next).up_to(tls);
         }
@@ -234,7 +238,7 @@ impl Session {
     /// Memory that is nobody's object: the allocator's own, the C library's, a program's that is not tracked.
     fn touch_region(&mut self, process: ProcessId, addr: u64) -> Option<Extent> {
         let (start, mapping) = self.tasks.processes[process].space.mappings.find(addr)?;
-        let extent = Extent::lasting(start, mapping.end);
+        let extent = Extent { shared: true, ..Extent::lasting(start, mapping.end) };
         let path = self.modules.path(mapping.path).to_owned();
         let (kind, name) = match mapping.kind {
             MappingKind::File if path.ends_with("/libnumamma.so") || path.starts_with("/memfd:numamma") => {

@@ -48,6 +48,9 @@ const COUNTS_RING_BYTES: u32 = 1 << 20;
 const EMULATOR_VARIABLE: &str = "NUMAMMA_EMULATOR";
 const PLUGIN_VARIABLE: &str = "NUMAMMA_PLUGIN";
 
+/// Longest time that a thread of an emulated program may be off its CPU without an event of its coming too late, nanoseconds.
+const EMULATION_SLACK: i64 = 500_000_000;
+
 /// How to sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sampler {
@@ -196,6 +199,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     signals::set_program(running.pid);
     meta.start = now();
     let mut collector = Collector::default();
+    collector.slack = if exact { EMULATION_SLACK } else { 0 };
     let counts = counting.iter().map(|c| &c.segment);
     let segments: Vec<&Segment> = counts.chain(tracking.iter().map(|t| &t.segment)).collect();
     let interval = if exact { COUNTS_INTERVAL } else { LIBRARY_INTERVAL };

@@ -291,12 +291,15 @@ void nmx_end_thread(void)
     if (nmx_self == NULL)
         return;
     struct nmx_table *table = nmx_self->table;
+    /* First: who begins a block meanwhile must find what this thread has counted there, or wait until it is sent. */
+    pthread_mutex_lock(&table->lock);
+    empty(&table->writer, table);
+    pthread_mutex_unlock(&table->lock);
     pthread_mutex_lock(&tables_lock);
     *table->link = table->next;
     if (table->next)
         table->next->link = table->link;
     pthread_mutex_unlock(&tables_lock);
-    empty(&table->writer, table);
     nmx_self = NULL;
     munmap(table->places, table->places_count * sizeof *table->places);
     munmap(table->fine, (size_t)FINE_PAGES * NMX_WORDS * sizeof *table->fine);

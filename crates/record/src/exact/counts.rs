@@ -24,6 +24,8 @@ pub struct Place {
     /// The object, by its first address and when it was made.
     pub object: u64,
     pub since: i64,
+    /// Whether another object may come to lie where one of its words is.
+    pub shared: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +49,12 @@ impl Counts {
     pub fn add(&mut self, place: Place, addr: u64, time: i64, reads: u64, writes: u64) {
         let time = time.max(place.since);
         let sum = self.sums.entry(place).or_insert(Sum { low: u64::MAX, high: 0, time: i64::MIN, reads: 0, writes: 0 });
-        sum.low = sum.low.min(addr);
-        sum.high = sum.high.max(addr + 4);
+        // A row's address must be the object's at the row's time.
+        if place.shared && time >= sum.time {
+            (sum.low, sum.high) = (addr, addr + 4);
+        } else if !place.shared {
+            (sum.low, sum.high) = (sum.low.min(addr), sum.high.max(addr + 4));
+        }
         sum.time = sum.time.max(time);
         sum.reads += reads;
         sum.writes += writes;
@@ -99,7 +105,7 @@ mod tests {
     #[test]
     fn counts_of_one_object_in_a_page_make_one_row_for_reads_and_one_for_writes() {
         let mut counts = Counts::default();
-        let place = Place { thread: 0, page: 0x1000, object: 0x1010, since: 5 };
+        let place = Place { thread: 0, page: 0x1000, object: 0x1010, since: 5, shared: false };
         counts.add(place, 0x1010, 10, 3, 0);
         counts.add(place, 0x1020, 20, 1, 2);
         // The next one at the same address.
@@ -108,10 +114,20 @@ mod tests {
         assert_eq!(rows(&mut counts), []);
     }
 
+    /// A block that came to lie at the first word that the allocator had accessed was charged with all that it had.
+    #[test]
+    fn a_row_is_where_its_object_was_at_its_time() {
+        let mut counts = Counts::default();
+        let place = Place { thread: 0, page: 0x1000, object: 0x1000, since: 0, shared: true };
+        counts.add(place, 0x1010, 10, 1, 0);
+        counts.add(place, 0x1100, 20, 1, 0);
+        assert_eq!(rows(&mut counts), [(20, 0x1100, 4, 1, 2.0)]);
+    }
+
     #[test]
     fn no_count_is_rounded() {
         let mut counts = Counts::default();
-        let place = Place { thread: 0, page: 0, object: 0, since: 0 };
+        let place = Place { thread: 0, page: 0, object: 0, since: 0, shared: false };
         for _ in 0..3 {
             counts.add(place, 0, 1, (1 << 24) - 1, 0);
         }

@@ -95,7 +95,8 @@ impl Session {
             self.tasks.threads[thread].row.samples += (reads + writes) as i64;
             self.tasks.processes[process].row.samples += (reads + writes) as i64;
             let page = addr & !(self.page_bytes - 1);
-            self.counts.add(counts::Place { thread, page, object: of.low, since: of.since }, addr, time, reads, writes);
+            let place = counts::Place { thread, page, object: of.low, since: of.since, shared: of.shared };
+            self.counts.add(place, addr, time, reads, writes);
         }
         if self.counts.are_many() {
             self.write_counts();
