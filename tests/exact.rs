@@ -255,6 +255,8 @@ fn children_are_counted_whether_forked_or_executed() {
     let (_place, report) = record(source, &["-O1", "-g"]);
     assert_eq!(counts(&report, "inherited"), (3_000.0, 1_000.0));
     assert_eq!(counts(&report, "own"), (0.0, 1_000.0));
+    // The second child was one of its own until it executed something. None of the threads is the emulator's.
+    assert_eq!((report.run.threads, report.processes.len()), (4, 4));
     assert!(report.processes.iter().all(|process| process.command.ends_with("/program")), "{:?}", report.processes);
 }
 

@@ -138,8 +138,9 @@ impl Session {
             Record::Fork { time, pid, tid, parent, creator } => {
                 if pid == parent {
                     match &mut self.emulated {
-                        Some(emulated) => drop(emulated.started.insert(tid, time)),
-                        None => drop(self.tasks.start_thread(pid, tid, time)),
+                        // The emulator's own threads begin before it counts.
+                        Some(emulated) if !emulated.is_counting(pid) => drop(emulated.started.insert(tid, time)),
+                        _ => drop(self.tasks.start_thread(pid, tid, time)),
                     }
                 } else {
                     let of = self.tasks.process(parent, time);

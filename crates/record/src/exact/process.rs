@@ -22,7 +22,8 @@ enum State {
 #[derive(Debug, Default)]
 pub struct Emulated {
     processes: FxHashMap<i32, State>,
-    /// Threads that were started, and when: the program's, or the emulator's own. The program's will be heard of.
+    /// Threads that were started before their process was known to be emulated, and when. Most are the emulator's own; a thread of
+    /// the program will be heard of.
     pub started: FxHashMap<i32, i64>,
     /// The last instruction that the emulator does not know: process and address.
     pub unknown_instruction: Option<(i32, u64)>,
@@ -39,6 +40,11 @@ const OPTIONAL: [u64; 4] =
 impl Emulated {
     pub(super) fn counts(&mut self, pid: i32) {
         self.processes.insert(pid, State::Counting);
+    }
+
+    /// Whether it is emulated: its threads are the program's from now on.
+    pub fn is_counting(&self, pid: i32) -> bool {
+        matches!(self.processes.get(&pid), Some(State::Counting | State::Sent))
     }
 
     pub(super) fn all_sent(&mut self, pid: i32) {
