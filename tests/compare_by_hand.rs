@@ -146,7 +146,7 @@ impl Made {
             rule: Rule::Before as i32,
             cost: PERIOD,
             accesses: 1.0,
-            ground: NONE,
+            ground: numamma_trace::NONE,
         }
     }
 

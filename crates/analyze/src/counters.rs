@@ -15,7 +15,7 @@ use crate::summary::Tables;
 /// Cost and accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
-    /// Samples that carry cost.
+    /// Samples that carry cost; of counts, the accesses.
     pub samples: u64,
     /// Nanoseconds.
     pub cost: i64,
@@ -29,10 +29,8 @@ pub struct Count {
 
 impl Count {
     pub fn add(&mut self, row: &SampleRow) {
-        if row.cost > 0 {
-            self.samples += 1;
-            self.cost += row.cost;
-        }
+        self.samples += samples(row);
+        self.cost += row.cost;
         let accesses = f64::from(row.accesses);
         if accesses > 0.0 {
             self.rows += 1;
@@ -99,6 +97,8 @@ pub struct Counters {
     pub groups: Vec<GroupCount>,
     /// Data accesses of the run, attributed or not.
     pub data: Count,
+    /// All accesses were counted: nothing is estimated, and nothing is known of their cost.
+    pub exact: bool,
     pub recorded: u64,
     pub attributed: u64,
     pub unattributed: FxHashMap<&'static str, u64>,
@@ -140,15 +140,20 @@ pub fn count(
     nodes: &PageNodes,
     touches: &Touches,
 ) -> Result<Counters, TraceError> {
-    let mut counters = Counters { groups: vec![GroupCount::default(); groups.groups.len()], ..Counters::default() };
+    let mut counters = Counters {
+        groups: vec![GroupCount::default(); groups.groups.len()],
+        exact: dataset.meta().sampler.kind == "exact",
+        ..Counters::default()
+    };
     let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
     let cpu_nodes = &dataset.meta().cpu_nodes;
     let several_nodes = dataset.meta().nodes > 1;
     dataset.visit(|rows: &mut Vec<SampleRow>| {
         for row in rows.iter() {
             let process = tables.process_of(row.thread);
+            let samples = samples(row);
+            counters.recorded += samples;
             if row.cost > 0 {
-                counters.recorded += 1;
                 *counters.cpus.entry((row.thread, row.cpu)).or_default() += 1;
             }
             let without = |reason, counters: &mut Counters| *counters.unattributed.entry(reason).or_default() += 1;
@@ -167,17 +172,18 @@ pub fn count(
             let cursor = cursors.get_mut(row.thread as usize).unwrap_or(&mut spare);
             let object = groups.index.find(process, addr, row.time, cursor);
             let group = object.and_then(|object| groups.of_object[object]);
-            let code = counters.code.entry((process, row.ip)).or_default();
-            code.entry(group).or_default().add(row);
+            // What was counted is of many instructions.
+            if row.rule != Rule::Exact as i32 {
+                let code = counters.code.entry((process, row.ip)).or_default();
+                code.entry(group).or_default().add(row);
+            }
             let (Some(object), Some(group)) = (object, group) else {
-                if row.cost > 0 {
-                    without(region_reason(tables, object), &mut counters);
+                if samples > 0 {
+                    *counters.unattributed.entry(region_reason(tables, object)).or_default() += samples;
                 }
                 continue;
             };
-            if row.cost > 0 {
-                counters.attributed += 1;
-            }
+            counters.attributed += samples;
             counters.threads.entry(row.thread).or_default().add(row);
             let count = &mut counters.groups[group as usize];
             count.all.add(row);
@@ -203,8 +209,8 @@ pub fn count(
                     },
                 }),
             };
-            page.samples += u64::from(row.cost > 0);
-            page.seen += 1;
+            page.samples += samples;
+            page.seen += samples.max(1);
             add(&mut page.by_thread, row.thread, weight(row));
             if !several_nodes {
                 continue;
@@ -240,6 +246,14 @@ fn add(to: &mut Vec<(i32, f64)>, whose: i32, accesses: f64) {
 /// Whose accesses are most; the first of several with as many.
 pub fn most(of: &[(i32, f64)]) -> Option<i32> {
     of.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(whose, _)| *whose)
+}
+
+/// How many samples a row is: one if it carries cost, none if it only spreads it; each access that was counted is one.
+fn samples(row: &SampleRow) -> u64 {
+    match row.rule == Rule::Exact as i32 {
+        true => row.accesses as u64,
+        false => u64::from(row.cost > 0),
+    }
 }
 
 /// What a row weighs in a page's ownership: its accesses, or a trace of one for a row that carries cost alone.

@@ -1,5 +1,6 @@
 //! The tables that fit in memory, and the findings made of them and of the counters.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
@@ -232,10 +233,15 @@ fn object(
             thread: thread as usize,
             cost_share: ratio(of.cost as f64, count.all.cost as f64),
             access_share: ratio(of.accesses(), count.all.accesses()),
-            error: share_error(of.samples, count.all.samples),
+            error: share_error(of.samples, count.all.samples).filter(|_| !counters.exact),
         })
         .collect();
-    threads.sort_by(|a, b| b.cost_share.total_cmp(&a.cost_share).then(a.thread.cmp(&b.thread)));
+    threads.sort_by(|a, b| {
+        let by_cost = b.cost_share.total_cmp(&a.cost_share);
+        // Where there is no cost.
+        let by_count = || if count.all.cost == 0 { b.access_share.total_cmp(&a.access_share) } else { Ordering::Equal };
+        by_cost.then_with(by_count).then(a.thread.cmp(&b.thread))
+    });
     let mut on_nodes: BTreeMap<i32, u64> = BTreeMap::new();
     for node in pages.iter().filter_map(|page| page.node) {
         *on_nodes.entry(node).or_default() += 1;
@@ -278,7 +284,7 @@ fn cost(count: &Count, counters: &Counters) -> Cost {
     Cost {
         seconds: count.cost as f64 / 1e9,
         share: ratio(count.cost as f64, counters.data.cost as f64),
-        error: share_error(count.samples, counters.data.samples),
+        error: share_error(count.samples, counters.data.samples).filter(|_| !counters.exact),
     }
 }
 
@@ -289,7 +295,10 @@ fn accesses(number: GroupId, counters: &Counters) -> Accesses {
         reads: count.reads,
         writes: count.writes,
         share: ratio(count.accesses(), counters.data.accesses()),
-        error: accuracy.and_then(|accuracy| accuracy.error(number, counters)),
+        error: match counters.exact {
+            true => Some(0.0),
+            false => accuracy.and_then(|accuracy| accuracy.error(number, counters)),
+        },
         ground: accuracy.map(|accuracy| accuracy.ground(number, counters)),
     }
 }

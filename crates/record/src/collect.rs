@@ -40,6 +40,16 @@ struct Told {
     event: Event,
 }
 
+impl Told {
+    /// What it takes in memory, in events of the usual size.
+    fn weight(&self) -> usize {
+        match &self.event {
+            Event::Accesses { counts, .. } => 1 + counts.len() / 8,
+            _ => 1,
+        }
+    }
+}
+
 /// Events that wait for their turn. Those of the library may be millions, so they do not share a type with the kernel's, which
 /// carry registers.
 #[derive(Debug, Default)]
@@ -47,6 +57,9 @@ pub struct Collector {
     told: Vec<Told>,
     records: Vec<Record>,
     last_scan: i64,
+    /// Nanoseconds that events wait beyond that. An emulated program takes a hundred times as long from the stamp of an event to its
+    /// publication, so that threads are often taken off their CPU in between.
+    pub slack: i64,
 }
 
 impl Collector {
@@ -61,7 +74,7 @@ impl Collector {
                 session.save_code(pid, ip);
             }
         }
-        let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan);
+        let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan).min(began - self.slack);
         self.apply_until(limit, session, |left| {
             if let Some(reader) = library {
                 reader.backlog.store(left, Ordering::Relaxed);
@@ -82,10 +95,13 @@ impl Collector {
         let told = self.told.partition_point(|told| told.time < limit);
         let records = self.records.partition_point(|record| record.time() < limit);
         let mut records = self.records.drain(..records).peekable();
-        for (n, Told { time, pid, tid, event }) in self.told.drain(..told).enumerate() {
+        let mut weight: usize = self.told[..told].iter().map(Told::weight).sum();
+        for (n, of) in self.told.drain(..told).enumerate() {
             if n.is_multiple_of(1024) {
-                left(told - n);
+                left(weight);
             }
+            weight -= of.weight();
+            let Told { time, pid, tid, event } = of;
             while let Some(record) = records.next_if(|record| record.time() < time) {
                 session.record(record);
             }
@@ -103,13 +119,15 @@ impl Collector {
 pub const MOST_WAITING: usize = 2 << 20;
 
 /// Longest time between two scans of the library's rings.
-const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);
+pub const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);
 /// The same while the session has enough to do.
 const FULL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Reads the library's rings on a thread of its own, so that no program waits while the recorder reads a symbol table.
 pub struct LibraryReader<'a> {
-    segment: &'a Segment,
+    /// The first is the one that is waited for.
+    segments: Vec<&'a Segment>,
+    interval: Duration,
     state: Mutex<Read>,
     /// Events that the session has taken and is applying.
     backlog: AtomicUsize,
@@ -121,14 +139,16 @@ pub struct LibraryReader<'a> {
 #[derive(Debug)]
 struct Stamps {
     timebase: Timebase,
-    /// The latest of each ring's thread.
-    latest: Vec<u64>,
+    /// The latest of each ring's thread, by segment.
+    latest: Vec<Vec<u64>>,
 }
 
 /// What has been read.
 #[derive(Debug, Default)]
 struct Read {
     events: Vec<Told>,
+    /// What they weigh together.
+    weight: usize,
     /// When the last whole scan began: everything stamped earlier has been read.
     scanned: i64,
     malformed: u64,
@@ -137,17 +157,26 @@ struct Read {
 
 impl<'a> LibraryReader<'a> {
     /// A reader of `segment`.
+    #[cfg(test)]
     pub fn new(segment: &'a Segment) -> Self {
-        let latest = vec![0; segment.options().ring_count as usize];
-        let stamps = Mutex::new(Stamps { timebase: Timebase::new(segment.options().clock), latest });
-        Self { segment, state: Mutex::default(), backlog: AtomicUsize::new(0), stamps, done: AtomicBool::new(false) }
+        Self::of(vec![segment], LIBRARY_INTERVAL)
+    }
+
+    /// A reader of several segments, whose events are stamped by one clock. They are read at least every `interval`. At
+    /// equal times, events of the first come first.
+    pub fn of(segments: Vec<&'a Segment>, interval: Duration) -> Self {
+        let latest = segments.iter().map(|segment| vec![0; segment.options().ring_count as usize]).collect();
+        let timebase = Timebase::new(segments[0].options().clock);
+        let stamps = Mutex::new(Stamps { timebase, latest });
+        let (state, backlog, done) = (Mutex::default(), AtomicUsize::new(0), AtomicBool::new(false));
+        Self { segments, interval, state, backlog, stamps, done }
     }
 
     /// Reads until [`Self::stop`]; `notify` is called when something is waiting that should not wait long.
     pub fn run(&self, notify: impl Fn()) {
         let mut rounds = 0_u32;
         while !self.done.load(Ordering::Acquire) {
-            let bell: Bell = self.segment.bell();
+            let bell: Bell = self.segments[0].bell();
             rounds = rounds.wrapping_add(1);
             if self.scan(rounds.is_multiple_of(16)) > MOST_WAITING / 16 {
                 notify();
@@ -156,7 +185,7 @@ impl<'a> LibraryReader<'a> {
                 // Who waits for room has rung already.
                 std::thread::sleep(FULL_INTERVAL);
             } else {
-                self.segment.wait(bell, LIBRARY_INTERVAL);
+                self.segments[0].wait(bell, self.interval);
             }
         }
     }
@@ -164,7 +193,7 @@ impl<'a> LibraryReader<'a> {
     /// Makes [`Self::run`] return.
     pub fn stop(&self) {
         self.done.store(true, Ordering::Release);
-        let doorbell = &self.segment.header().doorbell;
+        let doorbell = &self.segments[0].header().doorbell;
         doorbell.fetch_add(1, Ordering::SeqCst);
         // SAFETY: a futex word in memory that the segment keeps mapped.
         unsafe { libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
@@ -178,30 +207,33 @@ impl<'a> LibraryReader<'a> {
         let (mut malformed, mut lost) = (0, 0);
         let whole = !self.is_full();
         if whole {
-            // Whether a thread has ended is a system call: rings are given back at leisure, unless many are taken.
-            let tidy = tidy || self.segment.active_rings().count() > self.segment.options().ring_count as usize / 4;
-            for ring in self.segment.active_rings() {
-                let ended = tidy && ring.has_ended();
-                let latest = &mut stamps.latest[ring.index() as usize];
-                let mut add = |stamp, event| {
-                    // Published events make their owner visible; before them it may be in the making.
-                    let owner = ring.owner();
-                    events.push(Told { time: stamp as i64, pid: owner.pid, tid: owner.tid, event });
-                };
-                let drained = ring.drain(|event| {
-                    if let Ok(stamped) = event {
-                        // Two readings of the counter that follow each other closely may come in either order.
-                        *latest = stamped.time.max(*latest);
-                        add(*latest, stamped.event);
-                    }
-                });
-                malformed += drained.malformed;
-                if ended {
-                    // When the thread still was: the process may be gone since.
-                    ring.outstanding(|event| add(*latest, event));
-                    *latest = 0;
-                    if let Some(losses) = ring.release() {
-                        lost += losses.full;
+            for (number, segment) in self.segments.iter().enumerate() {
+                let segment: &Segment = segment;
+                // Whether a thread has ended is a system call: rings are given back at leisure, unless many are taken.
+                let tidy = tidy || segment.active_rings().count() > segment.options().ring_count as usize / 4;
+                for ring in segment.active_rings() {
+                    let ended = tidy && ring.has_ended();
+                    let latest = &mut stamps.latest[number][ring.index() as usize];
+                    let mut add = |stamp, event| {
+                        // Published events make their owner visible; before them it may be in the making.
+                        let owner = ring.owner();
+                        events.push(Told { time: stamp as i64, pid: owner.pid, tid: owner.tid, event });
+                    };
+                    let drained = ring.drain(|event| {
+                        if let Ok(stamped) = event {
+                            // Two readings of the counter that follow each other closely may come in either order.
+                            *latest = stamped.time.max(*latest);
+                            add(*latest, stamped.event);
+                        }
+                    });
+                    malformed += drained.malformed;
+                    if ended {
+                        // When the thread still was: the process may be gone since.
+                        ring.outstanding(|event| add(*latest, event));
+                        *latest = 0;
+                        if let Some(losses) = ring.release() {
+                            lost += losses.full;
+                        }
                     }
                 }
             }
@@ -211,36 +243,41 @@ impl<'a> LibraryReader<'a> {
             told.time = stamps.timebase.time(told.time as u64);
         }
         let mut state = self.state();
+        state.weight += events.iter().map(Told::weight).sum::<usize>();
         state.events.append(&mut events);
         if whole {
             state.scanned = began;
         }
         state.malformed += malformed;
         state.lost_full += lost;
-        state.events.len()
+        state.weight
     }
 
     /// Moves what was read to `told`; returns the time up to which that is everything.
     fn take(&self, told: &mut Vec<Told>) -> i64 {
         let mut state = self.state();
         told.append(&mut state.events);
+        state.weight = 0;
         state.scanned
     }
 
     /// Ends the reading for good and books what the rings have lost.
     pub fn close(&self, losses: &mut Losses) {
-        self.segment.close();
+        self.segments.iter().for_each(|segment| segment.close());
         let state = self.state();
-        let in_use: u64 = self.segment.active_rings().map(|ring| ring.losses().full).sum();
+        let rings = self.segments.iter().flat_map(|segment| segment.active_rings());
+        let in_use: u64 = rings.map(|ring| ring.losses().full).sum();
         losses.add(LossKind::HeapRing, state.lost_full + in_use);
         losses.add(LossKind::MalformedEvent, state.malformed);
-        losses.add(LossKind::NoRing, self.segment.lost_no_ring());
-        losses.add(LossKind::NoRingMemory, self.segment.lost_no_map());
-        losses.add(LossKind::Confined, self.segment.muted());
+        for segment in &self.segments {
+            losses.add(LossKind::NoRing, segment.lost_no_ring());
+            losses.add(LossKind::NoRingMemory, segment.lost_no_map());
+            losses.add(LossKind::Confined, segment.muted());
+        }
     }
 
     fn is_full(&self) -> bool {
-        self.state().events.len() + self.backlog.load(Ordering::Relaxed) >= MOST_WAITING
+        self.state().weight + self.backlog.load(Ordering::Relaxed) >= MOST_WAITING
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, Read> {

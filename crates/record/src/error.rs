@@ -5,6 +5,8 @@ use std::io;
 
 use numamma_trace::TraceError;
 
+use crate::exact::command::{EMULATOR, PACKAGE};
+
 /// A recording failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -53,6 +55,12 @@ pub enum RecordError {
     /// A processor that this version cannot sample.
     #[error("the clock sampler knows x86-64 only; this is {0}")]
     Architecture(String),
+    /// The emulator that counts accesses is not installed.
+    #[error("--sampler exact needs {}: install the package {} (`sudo apt-get install {}`)", EMULATOR, PACKAGE, PACKAGE)]
+    NoEmulator,
+    /// The emulator cannot run the program, or could not.
+    #[error("--sampler exact: {0}")]
+    Emulation(String),
     /// The dataset could not be written.
     #[error(transparent)]
     Trace(#[from] TraceError),

@@ -47,6 +47,7 @@ impl Checkpoints {
 /// due, what names them.
 pub fn checkpoint(session: &mut Session, meta: &mut Meta, names: &mut Checkpoints) {
     meta.end = now();
+    session.write_counts();
     meta.losses = session.losses.clone();
     meta.losses.add(LossKind::Incomplete, 1);
     meta.sampler.controls.left_out = session.left_out;
@@ -105,6 +106,7 @@ pub fn finish(
 ) -> Result<u64, TraceError> {
     let end = meta.end;
     session.callsites.stop = Some(stop);
+    session.write_counts();
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
     session.losses.add(LossKind::LeftRunning, present.len() as u64);
     for process in present {
@@ -119,6 +121,8 @@ pub fn finish(
     let Window { from, until } = session.window;
     let unsampled = session.tasks.threads.iter().filter(|t| !t.seen && t.row.end_time < end);
     let unsampled = unsampled.filter(|t| t.row.start_time < until && t.row.end_time > from).count();
+    // A thread that accessed nothing has no count, and nothing is missing.
+    let unsampled = if session.emulated.is_some() { 0 } else { unsampled };
     session.losses.add(LossKind::ShortThread, unsampled as u64);
     session.losses.add(LossKind::CutStack, session.stacks.cut);
     session.losses.add(LossKind::Overwritten, session.evicted.count());

@@ -12,6 +12,7 @@ mod clock;
 mod code_places;
 mod collect;
 mod error;
+pub mod exact;
 mod filter;
 mod finish;
 mod frame_tree;
@@ -38,4 +39,4 @@ mod window;
 
 pub use clock::tick::{measure_cost, rate_for};
 pub use error::RecordError;
-pub use recording::{Ended, Options, Outcome, record};
+pub use recording::{Ended, Options, Outcome, Sampler, record};

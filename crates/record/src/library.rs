@@ -15,6 +15,10 @@ pub struct Library {
 /// Begins the names of our directories; the recorder's process id follows.
 const PREFIX: &str = "numamma-";
 
+/// File names in them. The session and the plug-in know the library by its name.
+const LIBRARY: &str = "libnumamma.so";
+const PLUGIN: &str = "libnumamma_exact.so";
+
 impl Library {
     /// Writes the library. The directory is only ours to write, but readable: a program that changes its user can still
     /// load it.
@@ -42,14 +46,25 @@ impl Library {
             })
             .ok_or(io::ErrorKind::AlreadyExists)??;
         let library = Self { dir };
-        fs::write(library.path(), numamma_preload::LIBRARY)?;
-        fs::set_permissions(library.path(), fs::Permissions::from_mode(0o755))?;
+        library.add(LIBRARY, numamma_preload::LIBRARY)?;
         Ok(library)
+    }
+
+    fn add(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let path = self.dir.join(name);
+        fs::write(&path, bytes)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(path)
+    }
+
+    /// Writes the emulator's plug-in beside it; returns its path.
+    pub fn write_plugin(&self) -> io::Result<PathBuf> {
+        self.add(PLUGIN, numamma_exact::PLUGIN)
     }
 
     /// Path of the library.
     pub fn path(&self) -> PathBuf {
-        self.dir.join("libnumamma.so")
+        self.dir.join(LIBRARY)
     }
 }
 
@@ -87,8 +102,9 @@ fn sweep(parent: &Path) {
         // SAFETY: signal 0 only asks whether the process exists.
         let gone = unsafe { libc::kill(pid, 0) } != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
         // Only what holds nothing but our library: others may use such a name.
-        let ours = fs::read_dir(entry.path())
-            .is_ok_and(|files| files.flatten().all(|file| file.file_name() == "libnumamma.so"));
+        let ours = fs::read_dir(entry.path()).is_ok_and(|files| {
+            files.flatten().all(|file| [LIBRARY, PLUGIN].iter().any(|name| file.file_name() == *name))
+        });
         if gone && ours {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -43,27 +43,70 @@ const THREAD_DESCRIPTOR: u64 = 2304;
 /// Longest time that loading one library takes, nanoseconds: where nobody tells when one is closed.
 const LOADING: i64 = 1_000_000_000;
 
+/// What belongs to the object at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Tells the object from the others in its process, with `since`.
+    pub low: u64,
+    /// From the address that was asked for up to here all is that object's.
+    pub end: u64,
+    /// When it was made, if others may have been there before.
+    pub since: i64,
+    /// Whether others may come to lie in it: heap blocks in a mapping or in the allocator's memory.
+    pub shared: bool,
+}
+
+impl Extent {
+    /// Of an object that lasts from `low` to `end`.
+    fn lasting(low: u64, end: u64) -> Self {
+        Self { low, end, since: 0, shared: false }
+    }
+
+    /// What follows may be another's.
+    fn word(addr: u64) -> Self {
+        Self::lasting(addr, addr.saturating_add(1))
+    }
+
+    fn up_to(self, end: Option<u64>) -> Self {
+        Self { end: end.map_or(self.end, |end| end.min(self.end)), ..self }
+    }
+}
+
 impl Session {
-    /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about. Says which object it is.
-    pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Touched {
+    /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about. Says which object it is, and what
+    /// is that object's.
+    pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> (Touched, Extent) {
         let page = addr & !(self.page_bytes - 1);
         self.pages.entry(process).or_default().insert(page);
-        if let Some((at, &Live { stack, .. })) = self.tasks.processes[process].space.heap.find(addr) {
+        let space = &self.tasks.processes[process].space;
+        if let Some((at, object)) = space.heap.find(addr) {
+            let end = at.saturating_add(object.bytes.max(1));
+            let (extent, stack) = (Extent { low: at, end, since: object.start, shared: false }, object.stack);
             self.touched.of(process).insert((SiteKind::Heap, at));
-            return Touched::Allocated(stack);
+            return (Touched::Allocated(stack), extent);
         }
-        if let Some(key) = self.touch_tls(process, thread, addr, time) {
-            return Touched::Other(key);
+        let next = space.heap.above(addr);
+        if let Some((key, extent)) = self.touch_tls(process, thread, addr, time) {
+            return (Touched::Other(key), extent.up_to(next));
         }
-        if let Some((at, &Live { stack, .. })) = self.tasks.processes[process].space.maps.find(addr) {
+        let tls = Some(self.tasks.threads[thread].row.tls_low as u64).filter(|&low| low > addr);
+        let maps = &self.tasks.processes[process].space.maps;
+        if let Some((at, object)) = maps.find(addr) {
+            let end = at.saturating_add(object.bytes.max(1));
+            let (extent, stack) = (Extent { low: at, end, since: object.start, shared: true }, object.stack);
             self.touched.of(process).insert((SiteKind::Mmap, at));
-            return Touched::Allocated(stack);
+            return (Touched::Allocated(stack), extent.up_to(next).up_to(tls));
         }
-        let other = self
-            .touch_static(process, addr)
-            .or_else(|| self.touch_stack(process, thread, addr))
-            .or_else(|| self.touch_region(process, addr));
-        other.map_or(Touched::Nothing, Touched::Other)
+        let map = maps.above(addr);
+        let found = self.touch_static(process, addr).or_else(|| self.touch_stack(process, thread, addr));
+        let found = found.or_else(|| {
+            let stack = self.tasks.stack_above(process, addr);
+            let (key, extent) = self.touch_region(process, addr)?;
+            Some((key, extent.up_to(stack)))
+        });
+        let (touched, extent) =
+            found.map_or((Touched::Nothing, Extent::word(addr)), |(key, extent)| (Touched::Other(key), extent));
+        (touched, extent.up_to(next).up_to(tls).up_to(map))
     }
 
     /// Who owns what was touched, as names go.
@@ -83,7 +126,7 @@ impl Session {
         }
     }
 
-    fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Option<Key> {
+    fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Option<(Key, Extent)> {
         let row = &self.tasks.threads[thread].row;
         let (low, pointer) = (row.tls_low as u64, row.tls_high as u64);
         if low == 0 || addr < low || addr >= pointer + THREAD_DESCRIPTOR {
@@ -97,6 +140,10 @@ impl Session {
             let variable = module.tls_variable_at(addr.checked_sub(base)?)?;
             Some((variable.name.clone(), base + variable.address, variable.size, module.name().to_owned()))
         });
+        let extent = match &variable {
+            Some((_, at, bytes, _)) => Extent::lasting(*at, at + bytes),
+            None => Extent::word(addr),
+        };
         let (name, at, bytes, module) = variable.unwrap_or_else(|| {
             let (name, at, end) = if addr < pointer {
                 ("[thread-local storage of libraries]", low, pointer)
@@ -119,10 +166,10 @@ impl Session {
             end_time: i64::MAX,
             module,
         });
-        Some(key)
+        Some((key, extent))
     }
 
-    fn touch_static(&mut self, process: ProcessId, addr: u64) -> Option<Key> {
+    fn touch_static(&mut self, process: ProcessId, addr: u64) -> Option<(Key, Extent)> {
         let (low, image) = self.tasks.processes[process].space.images.below(addr)?;
         let (path, offset, from, code, mapped) = (image.path, image.offset, image.from, image.code, image.mapped);
         // The loader maps a library's zero-initialised data right behind its last file mapping. Memory that was mapped
@@ -149,6 +196,11 @@ impl Session {
         }
         let variable = module.data_at(addr.wrapping_sub(bias))?;
         let at = variable.address.wrapping_add(bias);
+        // A section has variables in it.
+        let extent = match variable.kind {
+            VariableKind::Section => Extent::word(addr),
+            _ => Extent::lasting(at, at.wrapping_add(variable.size)),
+        };
         let path = self.modules.path(path).to_owned();
         let key = Key::Static(at, variable.size);
         self.named.of(process).entry(key).or_insert_with(|| ObjectRow {
@@ -169,7 +221,7 @@ impl Session {
             end_time: i64::MAX,
             module: path,
         });
-        Some(key)
+        Some((key, extent))
     }
 
     /// Finds out where a thread's stack is from its stack pointer, if the library has not said.
@@ -190,7 +242,7 @@ impl Session {
         self.tasks.set_stack(thread, low, high);
     }
 
-    fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> Option<Key> {
+    fn touch_stack(&mut self, process: ProcessId, thread: ThreadId, addr: u64) -> Option<(Key, Extent)> {
         // Its own most often; else a pointer to a local that was passed on.
         let row = &self.tasks.threads[thread].row;
         let own = row.stack_low != 0 && (row.stack_low as u64..row.stack_high as u64).contains(&addr);
@@ -200,6 +252,7 @@ impl Session {
         let thread = &mut self.tasks.threads[owner];
         thread.stack_touched = thread.stack_touched.min(page);
         let row = &thread.row;
+        let extent = Extent::lasting(row.stack_low as u64, row.stack_high as u64);
         self.named.of(process).entry(Key::Stack(owner)).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
@@ -213,12 +266,13 @@ impl Session {
             end_time: i64::MAX,
             module: String::new(),
         });
-        Some(Key::Stack(owner))
+        Some((Key::Stack(owner), extent))
     }
 
     /// Memory that is nobody's object: the allocator's own, the C library's, a program's that is not tracked.
-    fn touch_region(&mut self, process: ProcessId, addr: u64) -> Option<Key> {
+    fn touch_region(&mut self, process: ProcessId, addr: u64) -> Option<(Key, Extent)> {
         let (start, mapping) = self.tasks.processes[process].space.mappings.find(addr)?;
+        let extent = Extent { shared: true, ..Extent::lasting(start, mapping.end) };
         let path = self.modules.path(mapping.path).to_owned();
         let (kind, name) = match mapping.kind {
             MappingKind::File if path.ends_with("/libnumamma.so") || path.starts_with("/memfd:numamma") => {
@@ -247,7 +301,7 @@ impl Session {
         });
         // The break grows in place.
         row.bytes = row.bytes.max(bytes);
-        Some(Key::Region(start))
+        Some((Key::Region(start), extent))
     }
 
     /// A live object went: if it was touched, it gets its row, whose number is returned.

@@ -13,8 +13,10 @@ use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, Sam
 use numamma_wire::{ENVIRONMENT, Segment};
 
 use crate::clock::tick;
-use crate::collect::{Collector, LibraryReader, now};
+use crate::collect::{Collector, LIBRARY_INTERVAL, LibraryReader, now};
 use crate::error::RecordError;
+use crate::exact::Emulated;
+use crate::exact::command::{self, Runnable};
 use crate::filter::Filter;
 use crate::launch::{self, Running};
 use crate::library::Library;
@@ -43,11 +45,35 @@ const MAX_FRAMES: u32 = 128;
 /// written takes memory.
 const RING_BYTES: u32 = 512 << 10;
 
+/// Longest time between two looks at the plug-in's counters: what it sends in one go fills its ring.
+const COUNTS_INTERVAL: Duration = Duration::from_millis(2);
+/// Bytes of a thread's ring of counters.
+const COUNTS_RING_BYTES: u32 = 1 << 20;
+
+/// What tells the library in a program that is executed later how to go over to the emulator.
+const EMULATOR_VARIABLE: &str = "NUMAMMA_EMULATOR";
+const PLUGIN_VARIABLE: &str = "NUMAMMA_PLUGIN";
+
+/// Longest time that a thread of an emulated program may be off its CPU without an event of its coming too late, nanoseconds.
+const EMULATION_SLACK: i64 = 500_000_000;
+
+/// How to sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sampler {
+    /// Registers at every tick of a clock.
+    #[default]
+    Clock,
+    /// Every access counted, in an emulator.
+    Exact,
+}
+
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program and its arguments.
     pub command: Vec<OsString>,
+    /// How to sample.
+    pub sampler: Sampler,
     /// Directory of the dataset; made from the program's name if absent.
     pub output: Option<PathBuf>,
     /// Replace a recording that is there.
@@ -132,19 +158,32 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let executable = find_executable(program)?;
     let probe = Probe::read(Path::new("/"));
     let machine = Machine::read(Path::new("/"));
-    let sampler = choose_rate(options, &probe)?;
+    let exact = options.sampler == Sampler::Exact;
+    let runnable = if exact { Some(Runnable::find(&executable, &options.command)?) } else { None };
+    let emulator = match exact {
+        true => Some(command::emulator().ok_or(RecordError::NoEmulator)?),
+        false => None,
+    };
+    let sampler = if exact { every_access(options) } else { choose_rate(options, &probe)? };
     let probes = find_probes(options, &executable)?;
     let (writer, mut remarks) = (create_output(options, program)?, Vec::new());
 
     // What the program gets: the library and the segment, unless they would do it harm or no good.
-    let refused = options.heap.then(|| library_refused(&executable)).flatten();
-    let tracking = if options.heap && refused.is_none() { Some(Tracking::new()?) } else { None };
-    let environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
+    let examined = runnable.as_ref().map_or(&executable, |runnable| &runnable.executable);
+    let refused = options.heap.then(|| library_refused(examined)).flatten();
+    let tracking = if options.heap && refused.is_none() { Some(Tracking::new(exact)?) } else { None };
+    let mut environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
+    let counting = match (&runnable, &emulator) {
+        (Some(runnable), Some(emulator)) => Some(Counting::new(runnable, emulator, &mut environment)?),
+        _ => None,
+    };
+    let command = counting.as_ref().map_or(&options.command, |counting| &counting.command);
 
     signals::install();
-    let suspended = launch::suspended(&options.command, &environment).map_err(RecordError::system("fork"))?;
+    let suspended = launch::suspended(command, &environment).map_err(RecordError::system("fork"))?;
     let cpus: Vec<u32> = machine.online_cpus().collect();
-    let opened = Events::open(suspended.pid(), &cpus, tick::beat(sampler.period), window::begins_late(options.after))
+    let periods = (!exact).then(|| tick::beat(sampler.period));
+    let opened = Events::open(suspended.pid(), &cpus, periods, window::begins_late(options.after))
         .map_err(|error| refusal(error, &probe))
         .and_then(|mut events| {
             if let Some((kind, probes)) = &probes {
@@ -165,6 +204,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let mut session = Session::new(Sink::new(writer), meta.sampler.period, meta.page_bytes);
     session.only = options.only;
     session.clock = tick::clock_of(meta.sampler.period, meta.sampler.tick_cost);
+    session.emulated = exact.then(Emulated::default);
     session.several_nodes = meta.nodes > 1;
     session.callsites.wrappers.clone_from(&options.wrappers);
     session.watched = probes.map(|(_, probes)| Watched::new(probes, options.functions.len()));
@@ -192,7 +232,11 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     meta.start = now();
     session.window = Window::new(meta.start, options.after, options.lasting);
     let mut collector = Collector::default();
-    let reader = tracking.as_ref().map(|t| LibraryReader::new(&t.segment));
+    collector.slack = if exact { EMULATION_SLACK } else { 0 };
+    let counts = counting.iter().map(|c| &c.segment);
+    let segments: Vec<&Segment> = counts.chain(tracking.iter().map(|t| &t.segment)).collect();
+    let interval = if exact { COUNTS_INTERVAL } else { LIBRARY_INTERVAL };
+    let reader = (!segments.is_empty()).then(|| LibraryReader::of(segments, interval));
     let ended = watch(&mut running, &mut events, reader.as_ref(), &mut collector, &mut session, &mut meta);
 
     // What was written before the end is in the rings; descendants that live on are not waited for.
@@ -211,12 +255,65 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     meta.end = now();
     drop(events);
     meta.exit = Some(ended.status());
+    let not_emulated = close_emulation(&mut session, ended, &mut remarks);
     let dir = session.sink.dir().to_owned();
+    let counted: u64 = session.tasks.threads.iter().map(|t| t.row.samples as u64).sum();
     let finished = finish::finish(session, meta, options.heap, &mut remarks, || signals::to_end().is_some());
     let stopped = signals::to_end().filter(|_| matches!(finished, Err(TraceError::Stopped)));
-    let samples = *finished.as_ref().unwrap_or(&0);
-    let failure = finished.err().filter(|_| stopped.is_none()).map(RecordError::from);
+    let samples = if exact { counted } else { *finished.as_ref().unwrap_or(&0) };
+    let failure = finished.err().filter(|_| stopped.is_none()).map(RecordError::from).or(not_emulated);
     Ok(Outcome { dir, ended, samples, stopped, failure, remarks })
+}
+
+/// What the emulator could not do, if the program ended for that.
+fn close_emulation(session: &mut Session, ended: Ended, remarks: &mut Vec<String>) -> Option<RecordError> {
+    let mut emulated = session.emulated.take()?;
+    remarks.extend(emulated.close(&mut session.losses, ended.status() != 0));
+    let unknown = emulated.unknown_instruction;
+    session.emulated = Some(emulated);
+    let (pid, ip) = unknown.filter(|_| ended == Ended::Signal(libc::SIGILL))?;
+    let place = session.tasks.latest(pid).and_then(|process| session.place(process, ip));
+    let place =
+        place.map_or(format!("{ip:#x}"), |(path, offset)| format!("{}+{offset:#x}", session.modules.path(path)));
+    Some(RecordError::Emulation(format!(
+        "{} cannot run this program: the instruction at {place} is one of AVX-512; build it without",
+        command::EMULATOR
+    )))
+}
+
+/// The emulator that runs the program, and the rings that its plug-in writes to.
+struct Counting {
+    segment: Segment,
+    /// Command line of the emulator.
+    command: Vec<OsString>,
+    _files: Library,
+}
+
+impl Counting {
+    /// `environment` is what the program is to have; the emulator itself gets no library of ours.
+    fn new(
+        runnable: &Runnable,
+        emulator: &Path,
+        environment: &mut Vec<(OsString, OsString)>,
+    ) -> Result<Self, RecordError> {
+        let files = Library::write().map_err(RecordError::system("writing the emulator's plug-in"))?;
+        let plugin = files.write_plugin().map_err(RecordError::system("writing the emulator's plug-in"))?;
+        let segment = Segment::create(numamma_wire::Options {
+            ring_bytes: COUNTS_RING_BYTES,
+            clock: numamma_wire::Clock::best(),
+            ..Default::default()
+        })
+        .map_err(RecordError::system("creating shared memory for counters"))?;
+        let own = environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
+        let preload = own.or_else(|| std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()));
+        environment.retain(|(name, _)| name != "LD_PRELOAD");
+        environment.push(("LD_PRELOAD".into(), "".into()));
+        // For what the program executes: the library goes over to the emulator.
+        environment.push((EMULATOR_VARIABLE.into(), emulator.into()));
+        environment.push((PLUGIN_VARIABLE.into(), command::plugin_option(&plugin, &segment.path())));
+        let command = runnable.command(emulator, &plugin, &segment.path(), preload.as_deref())?;
+        Ok(Self { segment, command, _files: files })
+    }
 }
 
 /// The library in the program and the rings it writes to.
@@ -226,13 +323,16 @@ struct Tracking {
 }
 
 impl Tracking {
-    fn new() -> Result<Self, RecordError> {
+    /// `exact`: an emulator counts the accesses.
+    fn new(exact: bool) -> Result<Self, RecordError> {
         let library = Library::write().map_err(RecordError::system("writing the library that tracks allocations"))?;
         let segment = Segment::create(numamma_wire::Options {
             max_frames: MAX_FRAMES,
             ring_bytes: RING_BYTES,
             clock: numamma_wire::Clock::best(),
-            collapse: true,
+            // The emulator must be told of every block.
+            collapse: !exact,
+            exact,
             ..Default::default()
         })
         .map_err(RecordError::system("creating shared memory for allocation events"))?;
@@ -391,6 +491,15 @@ fn find_executable(program: &OsString) -> Result<PathBuf, RecordError> {
         .ok_or_else(|| cannot(io::ErrorKind::NotFound))
 }
 
+fn only_name(options: &Options) -> Option<String> {
+    options.only.map(|access| if access == Access::Read { "read" } else { "write" }.to_owned())
+}
+
+/// Nothing is sampled.
+fn every_access(options: &Options) -> SamplerMeta {
+    SamplerMeta { kind: "exact".into(), period: 1, only: only_name(options), ..SamplerMeta::default() }
+}
+
 fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordError> {
     let cost = tick::measure_cost().map_err(|error| refusal(error, probe))?;
     let rate = match options.rate {
@@ -402,8 +511,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
     };
     let period = tick::period_of(rate);
     let rate_hz = 1e9 / period as f64;
-    let only = options.only.map(|access| if access == Access::Read { "read" } else { "write" }.to_owned());
-    let overhead = cost * rate_hz / 1e9;
+    let (only, overhead) = (only_name(options), cost * rate_hz / 1e9);
     Ok(SamplerMeta {
         kind: "clock".into(),
         period,

@@ -13,6 +13,7 @@ use crate::clock::lift::STACK_POINTER;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
 use crate::code_places::CodePlaces;
+use crate::exact::{Counts, Emulated};
 use crate::filter::{Filter, Verdict};
 use crate::modules::{ModuleStore, VDSO};
 use crate::objects::Touched;
@@ -90,6 +91,9 @@ pub struct Session {
     pub left_out: u64,
     /// Keeps the number of samples within bounds.
     pub thinning: Thinning,
+    /// Every access is counted: what is known of the emulator.
+    pub emulated: Option<Emulated>,
+    pub(crate) counts: Counts,
 }
 
 /// What all rows of a sample have in common.
@@ -134,6 +138,8 @@ impl Session {
             wanted_sites: Vec::new(),
             left_out: 0,
             thinning: Thinning::new(u64::MAX),
+            emulated: None,
+            counts: Counts::default(),
         }
     }
 
@@ -148,33 +154,39 @@ impl Session {
             Record::Map { time, pid, start, len, offset, prot, path } => {
                 let process = self.tasks.process(pid, time);
                 let kind = MappingKind::from_name(&path);
-                let executable = prot & PROT_EXEC != 0;
+                let path_id = self.modules.intern(&path);
+                // An emulator does not execute what it runs.
+                let emulated = self.emulated.is_some() && kind == MappingKind::File;
+                let executable = prot & PROT_EXEC != 0 || (emulated && self.modules.get(path_id).is_some());
                 let command = &mut self.tasks.processes[process].row.command;
                 // After exec the first code that is mapped is the executable's.
                 if kind == MappingKind::File && executable && !command.starts_with('/') {
                     command.clone_from(&path);
                 }
-                let mapping = Mapping {
-                    end: start.saturating_add(len),
-                    offset,
-                    path: self.modules.intern(&path),
-                    kind,
-                    executable,
-                    from: time,
-                };
+                let mapping =
+                    Mapping { end: start.saturating_add(len), offset, path: path_id, kind, executable, from: time };
                 let gone = self.tasks.processes[process].space.map(start, mapping);
                 if !gone.is_empty() {
                     self.images_gone(process, &gone, time);
                 }
             }
-            Record::Name { time, pid, exec: true, name, .. } => self.exec(pid, name, time),
+            Record::Name { time, pid, exec: true, name, .. } => {
+                if let Some(emulated) = &mut self.emulated {
+                    emulated.executes(pid, &name);
+                }
+                self.exec(pid, name, time);
+            }
             Record::Name { time, pid, tid, exec: false, name } => {
                 let thread = self.tasks.thread(pid, tid, time);
                 self.tasks.threads[thread].row.name = name;
             }
             Record::Fork { time, pid, tid, parent, creator } => {
                 if pid == parent {
-                    self.tasks.start_thread(pid, tid, time);
+                    match &mut self.emulated {
+                        // The emulator's own threads begin before it counts.
+                        Some(emulated) if !emulated.is_counting(pid) => drop(emulated.started.insert(tid, time)),
+                        _ => drop(self.tasks.start_thread(pid, tid, time)),
+                    }
                 } else {
                     let of = self.tasks.process(parent, time);
                     let of = &self.tasks.processes[of];
@@ -185,12 +197,20 @@ impl Session {
                 }
             }
             Record::Exit { time, pid, tid } => {
+                if let Some(emulated) = &mut self.emulated
+                    && emulated.started.remove(&tid).is_some()
+                {
+                    return;
+                }
                 let thread = self.tasks.end_thread(tid, time);
                 if let (Some(thread), Some(watched)) = (thread, &mut self.watched) {
                     watched.inside.end(thread);
                 }
                 let process = self.tasks.process(pid, time);
                 if self.tasks.processes[process].alive == 0 {
+                    if let Some(emulated) = &mut self.emulated {
+                        emulated.ends(pid);
+                    }
                     self.end_process(pid, time);
                 }
             }
@@ -339,7 +359,7 @@ impl Session {
         let mut kept = false;
         for (n, access) in found.iter().enumerate() {
             let costs = blamed && n == 0;
-            let touched = self.touch(process, thread, access.addr, time);
+            let (touched, _) = self.touch(process, thread, access.addr, time);
             if access.accesses > 0.0 {
                 let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
                 let weight = access.accesses * self.thinning.factor() as f32;

@@ -198,6 +198,12 @@ impl Tasks {
         }
     }
 
+    /// First address of the next stack of a process above `addr`.
+    pub fn stack_above(&self, process: ProcessId, addr: u64) -> Option<u64> {
+        let above = self.processes[process].stacks.range(addr.checked_add(1)?..);
+        above.map(|(_, &thread)| self.threads[thread].row.stack_low as u64).find(|&low| low > addr)
+    }
+
     /// The thread of a process whose stack holds `addr`.
     pub fn stack_at(&self, process: ProcessId, addr: u64) -> Option<ThreadId> {
         let (_, &thread) = self.processes[process].stacks.range(addr.checked_add(1)?..).next()?;

@@ -57,13 +57,17 @@ impl Evicted {
 impl Session {
     /// Applies an event of the library in thread `tid` of process `pid`.
     pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
+        let event = match self.counted(time, pid, tid, event) {
+            Some(event) => event,
+            None => return,
+        };
         // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process.
         match event {
             Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count),
             Event::Free { address, tentative: false, version, .. } => return self.freed(pid, address, version, time),
             _ => {}
         }
-        let thread = self.tasks.thread(pid, tid, time);
+        let thread = self.thread_of(pid, tid, time);
         let process = self.tasks.process_of(thread);
         // What the thread's last event released is released for good, unless this one takes it back.
         let tentative = match self.tentative.is_empty() {
@@ -109,7 +113,12 @@ impl Session {
                 }
             }
             // Done with, above.
-            Event::Repeat { .. } => {}
+            Event::Repeat { .. }
+            | Event::Counting { .. }
+            | Event::Accesses { .. }
+            | Event::Counted
+            | Event::Touch { .. }
+            | Event::Unsupported(_) => {}
             Event::Unfree { .. } => self.take_back(process, tentative),
             Event::Map { address, length, file_backed: _, stack, .. } => {
                 self.unmap(process, address, length, time);

@@ -53,7 +53,10 @@ pub fn details_needed(findings: &Findings, options: &Options) -> Result<Details,
 
 /// Writes the report that `options` ask for.
 pub fn render(findings: &Findings, options: &Options, out: &mut dyn io::Write) -> Result<(), ReportError> {
-    let selection = rows::Selection::new(findings, options)?;
+    // Counts are sorted by what they are.
+    let counted = Options { sort: Sort::Accesses, ..options.clone() };
+    let by_count = rows::is_exact(findings) && options.sort == Sort::Cost;
+    let selection = rows::Selection::new(findings, if by_count { &counted } else { options })?;
     match options.format {
         Format::Text => out.write_all(text::render(&selection)?.as_bytes())?,
         Format::Json => json::render(&selection, out)?,

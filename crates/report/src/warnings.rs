@@ -4,7 +4,7 @@ use std::fmt;
 
 use numamma_findings::{Findings, Object, WITHOUT_ACCESS};
 
-use crate::rows::{finite, objects::first_touch_shares};
+use crate::rows::{finite, is_exact, objects::first_touch_shares};
 use crate::text::units;
 
 /// Fewer samples than this say little beyond the first object.
@@ -37,6 +37,8 @@ pub enum Warning {
         thread: usize,
         /// Share of the cost of the run that they have together.
         cost: f64,
+        /// Whether that is a share of the accesses: they were counted, and there is no cost.
+        counted: bool,
         /// Whether each thread uses a range of its own of the first of them.
         blocks: bool,
         /// Nodes of the machine of the recording.
@@ -101,26 +103,31 @@ fn samples(findings: &Findings) -> Option<Warning> {
 /// The classic: one thread initialises, all compute, and every page lies on the first one's node. Of all objects, or of one.
 pub fn first_touch(findings: &Findings, only: Option<&Object>) -> Option<Warning> {
     let asked = findings.objects.iter().filter(|object| only.is_none_or(|only| only.id == object.id));
-    let mut objects: Vec<&Object> = asked.filter(|object| is_first_touched_by_one(object)).collect();
-    objects.sort_by(|a, b| finite(b.cost.share).total_cmp(&finite(a.cost.share)));
+    let mut objects: Vec<&Object> =
+        asked.filter(|object| is_first_touched_by_one(object, is_exact(findings))).collect();
+    let counted = is_exact(findings);
+    let share = |object: &Object| finite(if counted { object.accesses.share } else { object.cost.share });
+    objects.sort_by(|a, b| share(b).total_cmp(&share(a)));
     let first = objects.first()?;
     Some(Warning::FirstTouchedByOne {
         thread: first_touch_shares(first)[0].0,
-        cost: objects.iter().map(|object| finite(object.cost.share)).sum(),
+        cost: objects.iter().map(|object| share(object)).sum(),
+        counted,
         blocks: first.pattern.kind.starts_with("block"),
         nodes: findings.run.nodes,
         objects: objects.iter().map(|object| object.name.clone()).collect(),
     })
 }
 
-fn is_first_touched_by_one(object: &Object) -> bool {
+fn is_first_touched_by_one(object: &Object, counted: bool) -> bool {
     let Some(&(toucher, part)) = first_touch_shares(object).first() else { return false };
-    let own: f64 =
-        object.threads.iter().filter(|share| share.thread == toucher).map(|share| finite(share.cost_share)).sum();
+    let part_of =
+        |share: &numamma_findings::ThreadShare| finite(if counted { share.access_share } else { share.cost_share });
+    let own: f64 = object.threads.iter().filter(|share| share.thread == toucher).map(part_of).sum();
     let on_nodes: u64 = object.nodes.values().sum();
     let fullest = object.nodes.values().max().copied().unwrap_or(0);
     let spread = on_nodes > 0 && (fullest as f64) < 0.75 * on_nodes as f64;
-    finite(object.cost.share) >= 0.05
+    finite(if counted { object.accesses.share } else { object.cost.share }) >= 0.05
         && object.pages > 1
         && part >= 0.9
         && own < 0.75
@@ -132,7 +139,8 @@ fn untracked(findings: &Findings) -> Option<Warning> {
     if !findings.run.heap_tracked {
         let whole = |object: &&Object| object.kind == "mmap" && object.site.is_none() && object.name.starts_with('[');
         let objects: Vec<&Object> = findings.objects.iter().filter(whole).collect();
-        let cost = objects.iter().map(|object| finite(object.cost.share)).sum();
+        let share = |object: &&Object| finite(object.cost.share.max(object.accesses.share));
+        let cost = objects.iter().map(share).sum();
         let objects = objects.iter().map(|object| object.name.clone()).collect();
         return (cost >= 0.05).then_some(Warning::HeapOff { objects, cost });
     }
@@ -175,13 +183,14 @@ impl fmt::Display for Warning {
                 }
                 write!(f, ": {}", longer(*rate_hz))
             }
-            Self::FirstTouchedByOne { objects, thread, cost, blocks, nodes } => {
+            Self::FirstTouchedByOne { objects, thread, cost, counted, blocks, nodes } => {
                 write!(f, "{} ", list(objects))?;
                 f.write_str(if objects.len() == 1 { "is" } else { "are" })?;
                 write!(
                     f,
-                    " first touched by T{thread} but used by other threads ({} of the cost): ",
-                    units::percent(*cost)
+                    " first touched by T{thread} but used by other threads ({} of the {}): ",
+                    units::percent(*cost),
+                    if *counted { "accesses" } else { "cost" }
                 )?;
                 f.write_str(if *nodes > 1 {
                     "all pages lie on its node"

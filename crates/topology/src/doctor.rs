@@ -59,6 +59,7 @@ pub fn render_doctor(machine: &Machine, probe: &Probe, choice: &Choice, measured
         let used = sampler.kind == choice.kind;
         page.line(&format!("{} {:<6} {}", mark(used, sampler.state), sampler.kind, describe(sampler)));
     }
+    page.line(&format!("{} exact  {}", if probe.emulator { "[+]" } else { "[ ]" }, exact(probe)));
     page.row("permission", &permission(probe));
     page.row("functions", functions(probe));
     if let Some(cost) = measured {
@@ -266,6 +267,14 @@ fn describe(sampler: Sampler) -> &'static str {
         (State::Absent, Kind::Pebs) => "not here: needs an Intel processor's PMU",
         (State::Absent, Kind::Ibs) => "not here: needs an AMD processor's PMU",
         (State::Absent, _) => "not here: needs an Arm processor's SPE",
+    }
+}
+
+/// Never chosen: who wants it asks for it.
+fn exact(probe: &Probe) -> &'static str {
+    match probe.emulator {
+        true => "works: every access counted in an emulator (record --sampler exact)",
+        false => "not here: needs QEMU's user mode (package qemu-user)",
     }
 }
 

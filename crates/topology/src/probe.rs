@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::tree::{Tree, field};
 
+/// Where packages and people install it.
+const EMULATORS: [&str; 3] = ["usr/bin/qemu-x86_64", "usr/local/bin/qemu-x86_64", "bin/qemu-x86_64"];
 const PMUS: &str = "sys/bus/event_source/devices";
 
 /// The facts on which the choice of a sampler rests. `None` is "the system does not say".
@@ -48,6 +50,9 @@ pub struct Probe {
     pub cpus_allowed: Option<Vec<u32>>,
     /// The nodes this process may allocate on.
     pub mems_allowed: Option<Vec<u32>>,
+    /// Whether QEMU's user mode is installed, in which accesses can be counted.
+    #[serde(default)]
+    pub emulator: bool,
 }
 
 /// The capabilities that change what can be seen or moved.
@@ -110,6 +115,7 @@ impl Probe {
                 .and_then(|text| selected(&text)),
             cpus_allowed: allowed("Cpus_allowed_list"),
             mems_allowed: allowed("Mems_allowed_list"),
+            emulator: EMULATORS.iter().any(|path| tree.bytes(path).is_some()),
         }
     }
 

@@ -84,6 +84,12 @@ loss_kinds! {
     PageNodes = "pages_without_node",
         "Pages whose process ended before it could be asked for their nodes.",
         "a consequence of short processes: only what lives longer than 50 ms after it is touched has a node";
+    CountsCut = "accesses_cut",
+        "Processes that were killed before what they had counted last was sent (exact sampler).",
+        "let the program end by itself: what it accessed in its last 0.1 s is not in the counts";
+    NotEmulated = "not_emulated",
+        "Programs that a recorded process executed, and that ran without the emulator: their accesses are not counted (exact sampler).",
+        "record each such program by itself";
     UnknownCode = "code_unreadable",
         "Samples in code whose bytes could not be read.",
         "keep the program's files in place until the recording ends";

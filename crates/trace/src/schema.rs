@@ -16,14 +16,14 @@ table! {
     SampleRow = "samples" {
         time: i64 = "Nanoseconds of the recording's clock (meta.json: clock).",
         thread: i32 = "Thread that ran: threads.thread.",
-        cpu: i32 = "CPU that it ran on.",
-        ip: i64 = "Address of the instruction that accessed memory (rule none: of the sample).",
+        cpu: i32 = "CPU that it ran on; -1 for rule exact.",
+        ip: i64 = "Address of the instruction that accessed memory (rule none: of the sample); 0 for rule exact.",
         addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6 and 7).",
-        bytes: i32 = "Width of the access in bytes.",
+        bytes: i32 = "Width of the access in bytes; for rule exact of the range in which the accesses began.",
         access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
-        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop.",
-        cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rule spread.",
-        accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent).",
+        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count).",
+        cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rules spread and exact.",
+        accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent); how many there were (rule exact).",
         ground: i32 = "What the estimate stands on: grounds.ground; -1 if nothing but the time that was spent." or -1,
     }
 }
@@ -286,6 +286,8 @@ pub enum Rule {
     AddressUnknown = 6,
     /// The thread was waiting in a spin loop (`pause`): no access stalled it, another thread kept it waiting.
     SpinWait = 7,
+    /// No sample: all accesses of a thread to a page of an object were counted.
+    Exact = 8,
 }
 
 /// Kinds of objects: `objects.kind`. The order is the order in which they win where they overlap.

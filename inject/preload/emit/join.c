@@ -11,6 +11,7 @@
 #include "../hooks/version.h"
 #include "../unwind/unwind.h"
 #include "attach.h"
+#include "emulate.h"
 #include "ring.h"
 #include "stack.h"
 
@@ -201,6 +202,11 @@ void nmm_join(void)
     struct nmm_segment *segment = map_segment(path, &stat);
     if (segment == NULL)
         return;
+    if (segment->exact && !nmm_is_emulated()) {
+        nmm_emulate();
+        nmm_unmap(segment, segment->rings_offset);
+        return;
+    }
     if (!map_tables(segment->ring_count)) {
         nmm_unmap(segment, segment->rings_offset);
         return;
@@ -216,6 +222,7 @@ void nmm_join(void)
     nmm_process.max_frames = segment->max_frames;
     nmm_process.heap = segment->heap != 0;
     nmm_process.collapse = segment->heap != 0 && segment->collapse != 0;
+    nmm_process.exact = segment->exact != 0;
     nmm_process.tsc = segment->clock == NMM_CLOCK_TSC;
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_measure_tls();

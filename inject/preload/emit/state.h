@@ -17,6 +17,7 @@ struct nmm_process {
     uint32_t max_frames;
     bool heap;                      /* heap events are wanted */
     bool collapse;                  /* and blocks that come and go may be collapsed */
+    bool exact;                     /* an emulator counts the accesses, and is told what happens */
     bool tsc;                       /* events are stamped with the time stamp counter */
     bool own_allocator;             /* the executable brings its own malloc */
     bool allocator_is_libc;

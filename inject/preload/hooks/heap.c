@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../base/arena.h"
+#include "../emit/note.h"
 #include "../emit/ring.h"
 #include "../emit/stack.h"
 #include "hooks.h"
@@ -29,11 +30,20 @@ static inline struct nmm_thread *enter(const uintptr_t *frame)
     return likely(self != NULL) ? self : enter_slowly(frame);
 }
 
+/* With the bytes that the allocator has added. */
+static NMM_COLD void tell(uint32_t what, const void *block, size_t size)
+{
+    const size_t usable = nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size((void *)block) : 0;
+    nmm_tell(what, (uintptr_t)block, usable > size ? usable : size);
+}
+
 static __attribute__((noinline)) void acquired_new(
     struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame)
 {
     if (!nmm_process.heap)
         return;
+    if (unlikely(nmm_process.exact))
+        tell(NMM_NOTE_BLOCK, block, size);
     struct nmm_memo *memo = nmm_memo_take(self, (uintptr_t)frame);
     const uint64_t stack = nmm_call_stack_by(self, memo, frame);
     if (likely(memo != NULL && nmm_process.collapse && size <= NMM_RECENT_LARGEST))
@@ -55,6 +65,8 @@ static __attribute__((noinline)) void send_free(struct nmm_thread *self, enum nm
 {
     if (!nmm_process.heap)
         return;
+    if (unlikely(nmm_process.exact))
+        tell(NMM_NOTE_END, block, 0);
     const uint64_t payload[] = {(uintptr_t)block, nmm_next_version(nmm_version_of((uintptr_t)block))};
     nmm_emit(self, (struct nmm_tag){NMM_FREE, (uint16_t)api, tentative}, payload, 2);
 }

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "../base/sys.h"
+#include "../emit/note.h"
 #include "../emit/ring.h"
 #include "../emit/stack.h"
 #include "hooks.h"
@@ -33,6 +34,8 @@ static long libc_result(long result)
 static __attribute__((noinline)) void mapped(struct nmm_thread *self, void *address, size_t length, int prot, int flags, off_t offset, const uintptr_t *frame)
 {
     nmm_carve((uintptr_t)address, length);
+    if (unlikely(nmm_process.exact))
+        nmm_tell(NMM_NOTE_MAPPING, (uintptr_t)address, length);
     const uint64_t payload[] = {(uintptr_t)address, length, nmm_call_stack(self, frame), (uint64_t)offset, (uint32_t)flags};
     nmm_emit(self, (struct nmm_tag){NMM_MAP, (uint16_t)prot, !(flags & MAP_ANONYMOUS)}, payload, 5);
 }
@@ -41,6 +44,8 @@ static __attribute__((noinline)) void mapped(struct nmm_thread *self, void *addr
  * program's stack. */
 static __attribute__((noinline)) void unmapping(struct nmm_thread *self, struct nmm_tag tag, const void *address, size_t length)
 {
+    if (unlikely(nmm_process.exact))
+        nmm_tell(NMM_NOTE_END, (uintptr_t)address, length);
     const uint64_t payload[] = {(uintptr_t)address, length};
     nmm_emit(self, tag, payload, 2);
 }
@@ -104,6 +109,8 @@ void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, vo
 
 static void break_moved(struct nmm_thread *self, uintptr_t from, uintptr_t to, const uintptr_t *frame)
 {
+    if (unlikely(nmm_process.exact))
+        nmm_tell(NMM_NOTE_END, from < to ? from : to, from < to ? to - from : from - to);
     const uint64_t payload[] = {from, to, nmm_call_stack(self, frame)};
     nmm_emit(self, (struct nmm_tag){NMM_BREAK, 0, 0}, payload, 3);
 }

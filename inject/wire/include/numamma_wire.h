@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 2u
+#define NMM_WIRE_VERSION 3u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -73,7 +73,8 @@ struct nmm_segment {
                              * stop writing and never wait */
     uint32_t clock;         /* NMM_CLOCK_* */
     uint32_t collapse;      /* 1: blocks that come and go may be sent as NMM_REPEAT */
-    uint64_t pad0;
+    uint32_t exact;         /* 1: an emulator counts the accesses, and is told what happens: numamma_note.h */
+    uint32_t pad0;
 
     /* Changed while the program runs. */
     uint32_t sleeping;      /* recorder: 1 while it waits on `doorbell`; writer: exchanges it to 0 before it wakes */
@@ -180,6 +181,22 @@ enum nmm_event_type {
     NMM_BREAK = 12,
     /* A library was closed: addresses of code may change their meaning. payload: none */
     NMM_DLCLOSE = 13,
+    /* What follows comes from the plug-in of the emulator, which has a segment of its own. */
+    /* It begins to count in a process: after exec (aux 0) or as the child of a fork (aux 1). payload: the path of the
+     * executable, eight bytes a word, the last filled up with zeros; none after a fork */
+    NMM_COUNTING = 14,
+    /* Accesses since the last such event about these words. payload: first address (a multiple of 4), tid, then for each 4
+     * bytes from there on the reads (lower half) and writes (upper half) of which the first byte lies in them. A page that is
+     * known to be one object's has all of them at its first address. */
+    NMM_ACCESSES = 15,
+    /* All that was counted in this process has been sent. payload: none */
+    NMM_COUNTED = 16,
+    /* The program accessed or wrote a page for the first time since it was mapped. aux: 1 read, 2 write. payload: address, address of
+     * the instruction */
+    NMM_TOUCH = 17,
+    /* The emulator cannot do what the program asks for. aux: 0 an AVX-512 instruction, 1 a system call. payload: address of the
+     * instruction, or number of the call */
+    NMM_UNSUPPORTED = 18,
 };
 
 /* Who made an allocation. */

@@ -96,6 +96,43 @@ pub enum Event {
     },
     /// A library was closed: from here on, code addresses may mean something else.
     Dlclose,
+    /// The emulator begins to count in a process. `executable`: path of what it runs; empty in the child of a fork.
+    Counting {
+        executable: Vec<u8>,
+    },
+    /// Accesses of thread `tid` to each four bytes from `address` on, since they were told of last.
+    Accesses {
+        address: u64,
+        tid: i32,
+        counts: Vec<Accessed>,
+    },
+    /// All that was counted in the process until now has been told.
+    Counted,
+    /// The program accessed a page for the first time since it was mapped; `ip`: by which instruction.
+    Touch {
+        address: u64,
+        ip: u64,
+        write: bool,
+    },
+    /// The emulator cannot do what the program asked for.
+    Unsupported(Unsupported),
+}
+
+/// How often four bytes were accessed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Accessed {
+    pub reads: u32,
+    pub writes: u32,
+}
+
+/// What an emulator lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsupported {
+    /// An AVX-512 instruction, at this address.
+    Instruction(u64),
+    /// The system call of this number.
+    Call(u64),
 }
 
 /// Whether the version `a` of an address was given out after `b`: versions wrap.
@@ -197,6 +234,11 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::MAP => 5,
         kind::THREAD_START => 6,
         kind::STACK => payload.max(1),
+        kind::COUNTED => 0,
+        kind::UNSUPPORTED => 1,
+        kind::TOUCH => 2,
+        kind::ACCESSES => payload.max(2),
+        kind::COUNTING => payload,
         other => return Err(Malformed::Kind(other)),
     };
     if head.words < EVENT_WORDS || payload != fixed {
@@ -245,6 +287,25 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::UNUNMAP => Event::Ununmap { address: arg(0), length: arg(1) },
         kind::REPEAT => Event::Repeat { stack: arg(0), size: arg(1), count: arg(2) },
         kind::BREAK => Event::Break { old: arg(0), new: arg(1), stack: arg(2) },
+        kind::COUNTING => {
+            let mut executable: Vec<u8> = (0..payload).flat_map(|i| arg(i).to_ne_bytes()).collect();
+            executable.truncate(executable.iter().position(|&byte| byte == 0).unwrap_or(executable.len()));
+            Event::Counting { executable }
+        }
+        kind::ACCESSES => Event::Accesses {
+            address: arg(0),
+            tid: arg(1) as i32,
+            counts: (2..payload)
+                .map(arg)
+                .map(|both| Accessed { reads: both as u32, writes: (both >> 32) as u32 })
+                .collect(),
+        },
+        kind::COUNTED => Event::Counted,
+        kind::TOUCH => Event::Touch { address: arg(0), ip: arg(1), write: head.aux == 2 },
+        kind::UNSUPPORTED => Event::Unsupported(match head.aux {
+            0 => Unsupported::Instruction(arg(0)),
+            _ => Unsupported::Call(arg(0)),
+        }),
         _ => Event::Dlclose,
     };
     Ok(Stamped { time: word(1), event })

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
@@ -29,7 +29,8 @@ pub struct SegmentHeader {
     pub closed: AtomicU32,
     pub clock: AtomicU32,
     pub collapse: AtomicU32,
-    pub pad0: AtomicU64,
+    pub exact: AtomicU32,
+    pub pad0: AtomicU32,
     pub sleeping: AtomicU32,
     pub doorbell: AtomicU32,
     pub next_ring: AtomicU32,
@@ -109,4 +110,9 @@ pub mod kind {
     pub const REPEAT: u16 = 11;
     pub const BREAK: u16 = 12;
     pub const DLCLOSE: u16 = 13;
+    pub const COUNTING: u16 = 14;
+    pub const ACCESSES: u16 = 15;
+    pub const COUNTED: u16 = 16;
+    pub const TOUCH: u16 = 17;
+    pub const UNSUPPORTED: u16 = 18;
 }

@@ -17,6 +17,6 @@ mod ring;
 mod segment;
 
 pub use bell::{Bell, Woken};
-pub use event::{Api, Event, Malformed, Stamped, is_younger};
+pub use event::{Accessed, Api, Event, Malformed, Stamped, Unsupported, is_younger};
 pub use ring::{Drained, Losses, Owner, Ring, RingState};
 pub use segment::{Clock, ENVIRONMENT, Options, Segment};

@@ -49,6 +49,8 @@ pub struct Options {
     pub clock: Clock,
     /// Whether blocks that come and go may be sent as [`Event::Repeat`](crate::Event::Repeat).
     pub collapse: bool,
+    /// Whether an emulator counts the accesses: the library tells it what happens (`numamma_note.h`).
+    pub exact: bool,
 }
 
 impl Options {
@@ -67,6 +69,7 @@ impl Default for Options {
             heap: true,
             clock: Clock::Monotonic,
             collapse: false,
+            exact: false,
         }
     }
 }
@@ -145,6 +148,7 @@ impl Segment {
         };
         header.clock.store(clock, Relaxed);
         header.collapse.store(options.collapse.into(), Relaxed);
+        header.exact.store(options.exact.into(), Relaxed);
         header.magic.store(MAGIC, SeqCst);
         Ok(segment)
     }

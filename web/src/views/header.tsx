@@ -8,7 +8,7 @@ const SAMPLERS: Record<string, string> = {
   pebs: "Intel PEBS: accesses sampled by the processor.",
   ibs: "AMD IBS: instructions sampled by the processor.",
   spe: "Arm SPE: instructions sampled by the processor.",
-  exact: "Every access was recorded.",
+  exact: "Every access was counted, in an emulator. No time was measured.",
   import: "Imported from another tool.",
 };
 
@@ -62,7 +62,7 @@ export function Header(p: { findings: Findings }) {
             value={`${sampler.kind}${sampler.rate_hz > 0 ? `, ${count(sampler.rate_hz)}\u00a0Hz` : ""}`}
             title={SAMPLERS[sampler.kind]}
           />
-          <Fact name="Overhead" value={`≈\u00a0${percent(sampler.overhead_estimate)}`} title="Share of the run that the sampling itself cost, estimated" />
+          {sampler.kind !== "exact" && <Fact name="Overhead" value={`≈\u00a0${percent(sampler.overhead_estimate)}`} title="Share of the run that the sampling itself cost, estimated" />}
           {leftOut.length > 0 && <Fact name="Left out" value={leftOut.join(", ")} title="By the options of the recording: --only, --no-heap" />}
           {kept.length > 0 && <Fact name="Kept" value={kept.join(", ")} title="By the options of the recording: --after, --for, --in, --object, --range, --max-samples" />}
           {run.exit !== 0 && <Fact name="Exit" value={exit} title={run.exit === null ? "The recording ended before the program" : undefined} />}

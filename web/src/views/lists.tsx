@@ -63,7 +63,7 @@ export function Threads(p: Props) {
     <Table
       label="Threads"
       rows={rows}
-      columns={columns}
+      columns={findings.sampler.kind === "exact" ? columns.filter((c) => !["cost", "seconds", "samples", "object"].includes(c.key)) : columns}
       initial={{ key: "thread", direction: "ascending" }}
       id={(t) => t.thread}
       selected={highlight.size === 1 ? [...highlight][0] : null}

@@ -80,9 +80,11 @@ function Title(p: { object: DataObject; detail: ObjectDetail | undefined }) {
       {where && !o.name.endsWith(where) && <span class="muted">{where}</span>}
       <span class="title-facts">
         <span>{o.instances > 1 ? `${count(o.instances)} × ≤\u00a0${bytes(o.bytes)}` : bytes(o.bytes)}</span>
-        <span>
-          <b>{seconds(o.cost.seconds)}</b> {percent(o.cost.share)} {plusMinus(o.cost.error)}
-        </span>
+        {o.cost.seconds > 0 && (
+          <span>
+            <b>{seconds(o.cost.seconds)}</b> {percent(o.cost.share)} {plusMinus(o.cost.error)}
+          </span>
+        )}
         <span>
           {estimate(o.accesses.reads)} reads, {estimate(o.accesses.writes)} writes
         </span>

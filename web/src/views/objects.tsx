@@ -33,6 +33,8 @@ export function Objects(p: { report: Report; state: State }) {
   const selected = useSignal(p.state.object);
   const brush = useSignal(p.state.timeBrush);
   const multi = findings.run.nodes > 1 || findings.objects.some((o) => o.remote.share > 0);
+  // Counted accesses have no cost.
+  const exact = findings.sampler.kind === "exact";
   const mostCost = findings.objects.reduce((m, o) => Math.max(m, o.cost.share), 0);
   const mostAccesses = findings.objects.reduce((m, o) => Math.max(m, o.accesses.share), 0);
 
@@ -126,9 +128,9 @@ export function Objects(p: { report: Report; state: State }) {
     {
       key: "threads",
       label: "Threads",
-      title: "Threads' shares of its cost; sorts by their number",
+      title: `Threads' shares of its ${exact ? "accesses" : "cost"}; sorts by their number`,
       value: (o) => o.threads.length,
-      cell: (o) => <ThreadBar state={p.state} shares={o.threads} by="cost_share" />,
+      cell: (o) => <ThreadBar state={p.state} shares={o.threads} by={exact ? "access_share" : "cost_share"} />,
     },
     {
       key: "first",
@@ -151,8 +153,8 @@ export function Objects(p: { report: Report; state: State }) {
     <Table
       label="Objects"
       rows={rows}
-      columns={columns}
-      initial={{ key: "cost", direction: "descending" }}
+      columns={exact ? columns.filter((c) => c.key !== "cost" && c.key !== "seconds") : columns}
+      initial={{ key: exact ? "accesses" : "cost", direction: "descending" }}
       id={(o) => o.id}
       selected={selected}
       onSelect={(o) => selectObject(p.state, o.id)}

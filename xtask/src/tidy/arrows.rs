@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use super::Fault;
 use crate::tree::Tree;
 
-const NOUNS: [&str; 7] = ["topology", "trace", "symbols", "findings", "plan", "wire", "preload"];
+const NOUNS: [&str; 8] = ["topology", "trace", "symbols", "findings", "plan", "wire", "preload", "exact"];
 const VERBS: [&str; 6] = ["record", "attribute", "analyze", "compare", "report", "serve"];
 
 /// The pipeline's ends: they put the stages together.

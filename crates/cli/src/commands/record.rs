@@ -3,24 +3,41 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use numamma_record::{Ended, Options, record, signals};
+use numamma_record::{Ended, Options, Sampler, record, signals};
 use numamma_trace::Access;
 
 use crate::arguments::Record;
 use crate::failure::{Failure, OWN_FAILURE};
 
 pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
-    if !matches!(arguments.sampler.as_str(), "auto" | "clock") {
-        return Err(Failure::new(format!(
-            "--sampler {}: this version samples by the clock only; leave the option out",
-            arguments.sampler
-        )));
+    let sampler = match arguments.sampler.as_str() {
+        "auto" | "clock" => Sampler::Clock,
+        "exact" => Sampler::Exact,
+        other => {
+            return Err(Failure::new(format!(
+                "--sampler {other}: this version has the samplers clock and exact; leave the option out"
+            )));
+        }
+    };
+    if sampler == Sampler::Exact && (arguments.rate.is_some() || arguments.period.is_some()) {
+        return Err(Failure::new("--sampler exact counts every access: leave out --rate and --period"));
+    }
+    let part = arguments.after.is_some()
+        || arguments.lasting.is_some()
+        || !arguments.functions.is_empty()
+        || !arguments.object.is_empty()
+        || !arguments.range.is_empty();
+    if sampler == Sampler::Exact && part {
+        return Err(Failure::new(
+            "--sampler exact counts the whole run: leave out --after, --for, --in, --object and --range",
+        ));
     }
     if arguments.min_latency.is_some() {
         return Err(Failure::new("--min-latency: the clock sampler measures no latencies; leave the option out"));
     }
     let outcome = record(&Options {
         command: arguments.command,
+        sampler,
         output: arguments.output,
         force: arguments.force,
         rate: arguments.rate.or(arguments.period.map(|period| 1e9 / period)),

@@ -62,9 +62,10 @@ const FLAGS: u64 = attr::DISABLED
 
 impl Events {
     /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch, `periods` those of the
-    /// clocks that sample. `waits`: the clocks are off until [`Self::enable_clock`].
-    pub fn open(pid: i32, cpus: &[u32], periods: [u64; 2], waits: bool) -> io::Result<Self> {
-        let [clock, second] = periods.map(clock_attr);
+    /// clocks that sample; without them what becomes of its memory and threads is told, but nothing is sampled. `waits`: the
+    /// clocks are off until [`Self::enable_clock`].
+    pub fn open(pid: i32, cpus: &[u32], periods: Option<[u64; 2]>, waits: bool) -> io::Result<Self> {
+        let [clock, second] = periods.unwrap_or([1_000_000_000; 2]).map(clock_attr);
         let sideband = Attr {
             kind: attr::TYPE_SOFTWARE,
             config: attr::SW_DUMMY,
@@ -104,12 +105,17 @@ impl Events {
         });
         let mut largest = 0;
         for &cpu in cpus {
-            let fd = match attr::open(&clock, pid, cpu as i32) {
+            let first = if periods.is_some() { &clock } else { &sideband };
+            let fd = match attr::open(first, pid, cpu as i32) {
                 Ok(fd) => fd,
                 // A CPU that went offline since we looked.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                 Err(error) => return Err(error),
             };
+            if periods.is_none() {
+                events.rings.push(map_largest(fd, &mut largest)?);
+                continue;
+            }
             events.sources.insert(id(&fd)?, Source::Clock);
             let ring = map_largest(fd, &mut largest)?;
             let beat = attr::open(&second, pid, cpu as i32)?;

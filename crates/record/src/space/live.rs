@@ -72,6 +72,11 @@ impl LiveObjects {
         (addr - at < object.bytes.max(1)).then_some((at, object))
     }
 
+    /// First address of the next object above `addr`.
+    pub fn above(&self, addr: u64) -> Option<u64> {
+        self.by_start.above(addr)
+    }
+
     /// All live objects: address and bytes.
     #[cfg(test)]
     fn all(&self) -> Vec<(u64, u64)> {

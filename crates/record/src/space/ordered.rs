@@ -86,6 +86,11 @@ impl<V: Copy> OrderedMap<V> {
         self.at_or_below(key.checked_sub(1)?)
     }
 
+    /// The least key above `key`.
+    pub fn above(&self, key: u64) -> Option<u64> {
+        self.root.above(key)
+    }
+
     /// All entries, the last one first.
     pub fn descending(&self) -> impl Iterator<Item = (u64, &V)> {
         std::iter::successors(self.at_or_below(u64::MAX), |(key, _)| self.below(*key))
@@ -124,6 +129,15 @@ impl<V: Copy> Node<V> {
                 let old = Rc::make_mut(&mut children[at]).remove_if(key, is_meant);
                 join(&mut self.keys, children, at);
                 old
+            }
+        }
+    }
+
+    fn above(&self, key: u64) -> Option<u64> {
+        match &self.below {
+            Below::Values(_) => self.keys.get(self.keys.partition_point(|&at| at <= key)).copied(),
+            Below::Children(children) => {
+                children[child_for(&self.keys, key)..].iter().find_map(|child| child.above(key))
             }
         }
     }

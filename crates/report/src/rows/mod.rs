@@ -52,6 +52,11 @@ pub fn check(options: &Options) -> Result<(), ReportError> {
     Ok(())
 }
 
+/// Whether all accesses were counted: then they are exact, and there is no cost.
+pub fn is_exact(findings: &Findings) -> bool {
+    findings.sampler.kind == "exact"
+}
+
 impl<'a> Selection<'a> {
     /// Looks up the object that the options name.
     pub fn new(findings: &'a Findings, options: &'a Options) -> Result<Self, ReportError> {
@@ -91,6 +96,16 @@ impl<'a> Selection<'a> {
             None => self.object.is_none() && self.options.access == Access::All,
         });
         self.order(rows.collect(), |(_, object)| object.map_or(-1.0, |object| self.weight(object)))
+    }
+
+    /// Text about cost; empty where none is known.
+    pub fn of_cost(&self, text: String) -> String {
+        if is_exact(self.findings) { String::new() } else { text }
+    }
+
+    /// Share of an object, line or thread in what the recording measures: cost, or accesses where they were counted.
+    pub fn share(&self, cost: f64, accesses: f64) -> f64 {
+        finite(if is_exact(self.findings) { accesses } else { cost })
     }
 
     /// What rows with these reads and writes are ordered by when counts are asked for.

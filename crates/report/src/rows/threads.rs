@@ -33,6 +33,16 @@ pub enum ThreadAccesses {
     Total(f64),
 }
 
+impl ThreadAccesses {
+    /// Reads and writes together.
+    pub fn total(&self) -> f64 {
+        match self {
+            Self::Split(reads, writes) => reads + writes,
+            Self::Total(total) => *total,
+        }
+    }
+}
+
 impl<'a> Selection<'a> {
     /// Threads: of the run, or the part that each has of the object.
     pub fn threads(&self) -> Cut<ThreadRow<'a>> {

@@ -7,7 +7,10 @@ use super::{
     style::{Style, clean, shell_word, width},
     units,
 };
-use crate::{rows::finite, warnings::data_samples};
+use crate::{
+    rows::{finite, is_exact},
+    warnings::data_samples,
+};
 
 /// The first lines of a report.
 pub fn render(findings: &Findings, page: &Page) -> String {
@@ -19,7 +22,8 @@ pub fn render(findings: &Findings, page: &Page) -> String {
     out.push('\n');
     out += &page.labelled("  run", &run(findings, page));
     out += &page.labelled("  sampler", &sampler(findings, page));
-    out += &page.labelled("  samples", &samples(findings));
+    let label = if is_exact(findings) { "  accesses" } else { "  samples" };
+    out += &page.labelled(label, &samples(findings));
     if let Some(kept) = kept(findings, page) {
         out += &page.labelled("  kept", &kept);
     }
@@ -68,6 +72,11 @@ fn sampler(findings: &Findings, page: &Page) -> String {
     if !findings.run.heap_tracked {
         parts.push("no allocations".to_string());
     }
+    if is_exact(findings) {
+        parts.push("every access counted".to_string());
+        parts.push("no time is measured".to_string());
+        return parts.join(page.pen.dot());
+    }
     match finite(sampler.overhead_estimate) {
         overhead if overhead > 0.0 => parts.push(format!("overhead about {}", units::percent(overhead))),
         _ => parts.push("overhead unknown".to_string()),
@@ -110,6 +119,14 @@ fn samples(findings: &Findings) -> String {
         return "none".to_string();
     }
     let share = samples.attributed as f64 / data.max(1) as f64;
+    if is_exact(findings) {
+        return format!(
+            "{} counted, {} attributed to {}",
+            units::grouped(samples.recorded),
+            units::percent(share),
+            units::plural(findings.objects.len() as u64, "object"),
+        );
+    }
     format!(
         "{} taken, {} at data accesses, {} attributed to {}",
         units::grouped(samples.recorded),

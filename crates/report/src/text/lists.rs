@@ -12,7 +12,7 @@ use super::{
     table::{Cell, Column, Table},
     units,
 };
-use crate::rows::{Selection, ThreadAccesses, finite, objects::first_touch_shares};
+use crate::rows::{Selection, ThreadAccesses, ThreadRow, finite, is_exact, objects::first_touch_shares};
 
 /// A cell that says `title` before its text where it stands alone.
 fn titled(text: String, title: &str) -> Cell {
@@ -41,6 +41,7 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
         Column::right("Cost", 0),
         Column::right("", 4),
         Column::right("Time", 7),
+        Column::right("Access", 0),
         Column::right("Allocations", 0),
         Column::right("Bytes", 1),
         Column::right("Peak", 1),
@@ -59,9 +60,14 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
             plain(clean(site.variable.as_deref().unwrap_or_default(), page.pen.unicode)),
             titled(clean(&site.site.via, page.pen.unicode), "via"),
             plain(site.kind.clone()),
-            Cell::new(object.map_or("-".to_string(), |object| units::percent(object.cost.share))),
+            Cell::new(selection.of_cost(object.map_or("-".to_string(), |object| units::percent(object.cost.share)))),
             Cell::new(sampled(&|object| error(object.cost.error, page))).style(Style::Dim),
-            plain(sampled(&|object| units::seconds(object.cost.seconds))),
+            plain(selection.of_cost(sampled(&|object| units::seconds(object.cost.seconds)))),
+            Cell::new(if is_exact(selection.findings) {
+                object.map_or("-".to_string(), |object| units::percent(object.accesses.share))
+            } else {
+                String::new()
+            }),
             Cell::new(units::count(site.count as f64)),
             Cell::new(units::bytes(site.bytes)).phrase(format!("{} in all", units::bytes(site.bytes))),
             titled(units::bytes(site.peak_bytes), "peak"),
@@ -128,7 +134,8 @@ pub fn threads(selection: &Selection, page: &Page) -> String {
         Column::right("Tid", 7),
         Column::left("Most costly object", 1),
     ]);
-    let largest = cut.rows.iter().map(|row| row.cost_share).fold(0.0, f64::max);
+    let share = |row: &ThreadRow| selection.share(row.cost_share, row.accesses.total());
+    let largest = cut.rows.iter().map(share).fold(0.0, f64::max);
     let several = selection.findings.processes.len() > 1;
     for row in &cut.rows {
         let (reads, writes, total) = match row.accesses {
@@ -143,22 +150,22 @@ pub fn threads(selection: &Selection, page: &Page) -> String {
         table.row(vec![
             Cell::new(format!("T{}", row.number)).style(Style::Bold),
             Cell::new(known(&|thread| thread.name.clone())),
-            Cell::new(page.pen.bar(row.cost_share / largest.max(f64::MIN_POSITIVE), 6)).style(Style::Accent),
-            Cell::new(units::percent(row.cost_share)),
-            Cell::new(units::seconds(row.cost_s)),
+            Cell::new(page.pen.bar(share(row) / largest.max(f64::MIN_POSITIVE), 6)).style(Style::Accent),
+            Cell::new(selection.of_cost(units::percent(row.cost_share))),
+            Cell::new(selection.of_cost(units::seconds(row.cost_s))),
             Cell::new(reads),
             Cell::new(writes),
             Cell::new(total),
-            titled(row.samples.map(|n| units::count(n as f64)).unwrap_or_default(), "samples"),
+            titled(selection.of_cost(row.samples.map(|n| units::count(n as f64)).unwrap_or_default()), "samples"),
             titled(known(&|thread| lived(thread, selection.findings.run.wall_s)), "lived"),
             titled(known(&|thread| cpus(thread, page)), "CPUs"),
             titled(if several { known(&|thread| thread.pid.to_string()) } else { String::new() }, "process"),
             titled(known(&|thread| thread.tid.to_string()), "tid"),
-            titled(hottest.unwrap_or_default(), "mostly"),
+            titled(selection.of_cost(hottest.unwrap_or_default()), "mostly"),
         ]);
     }
-    let rest = cut.rest.iter().map(|row| row.cost_share).sum();
-    table.render(page.width, &page.pen) + &more(&cut, "thread", Some(rest), page)
+    let rest = (!is_exact(selection.findings)).then(|| cut.rest.iter().map(|row| row.cost_share).sum());
+    table.render(page.width, &page.pen) + &more(&cut, "thread", rest, page)
 }
 
 fn lived(thread: &numamma_findings::Thread, wall_s: f64) -> String {
@@ -183,6 +190,9 @@ fn cpus(thread: &numamma_findings::Thread, page: &Page) -> String {
 /// Source lines that access memory.
 pub fn lines(selection: &Selection, page: &Page) -> String {
     let cut = selection.lines();
+    if is_exact(selection.findings) {
+        return page.note("Accesses were counted by object and page, not by source line.");
+    }
     if cut.rows.is_empty() {
         return page.note("No source line was sampled in a data access.");
     }

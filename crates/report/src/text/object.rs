@@ -10,7 +10,7 @@ use super::{
     table::{Cell, Column, Table},
     timeline, units,
 };
-use crate::rows::{Selection, objects::first_touch_shares};
+use crate::rows::{Selection, is_exact, objects::first_touch_shares};
 
 /// Lines of first touches that are listed.
 const TOUCHES: usize = 12;
@@ -52,7 +52,7 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
         .collect();
 
     let with = |share: f64, half: Option<f64>| {
-        let half = error(half, page);
+        let half = error(half.filter(|half| *half > 0.0), page);
         if half.is_empty() { units::percent(share) } else { format!("{} {half}", units::percent(share)) }
     };
     let cost = with(object.cost.share, object.cost.error);
@@ -65,12 +65,15 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
     out += &page.labelled("  what", &what.join(dot));
     // Which part of the run was sampled stands at the top.
     let of = if selection.findings.sampler.controls.is_part() { "of what was kept" } else { "of the run" };
-    out += &page.labelled("  cost", &[format!("{cost} {of}"), units::seconds(object.cost.seconds), samples].join(dot));
+    if !is_exact(selection.findings) {
+        let time = units::seconds(object.cost.seconds);
+        out += &page.labelled("  cost", &[format!("{cost} {of}"), time, samples].join(dot));
+    }
     out += &page.labelled(
         "  accesses",
         &[format!("{accesses} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot),
     );
-    if selection.findings.run.nodes > 1 {
+    if selection.findings.run.nodes > 1 && !is_exact(selection.findings) {
         let (reads, writes) = (units::count(object.remote.reads), units::count(object.remote.writes));
         let share = format!("{} of its accesses", units::percent(object.remote.share));
         out += &page.labelled("  remote", &[share, format!("{reads} reads"), format!("{writes} writes")].join(dot));

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     options::{Access, Sort},
-    rows::{Selection, finite, objects::first_touch_shares},
+    rows::{Selection, finite, is_exact, objects::first_touch_shares},
 };
 
 /// Columns of a cost bar.
@@ -45,7 +45,8 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         Column::left("First touch", 6),
         Column::left("Pattern", 8),
     ]);
-    let largest = cut.rows.iter().map(|object| finite(object.cost.share)).fold(0.0, f64::max);
+    let share = |object: &Object| selection.share(object.cost.share, object.accesses.share);
+    let largest = cut.rows.iter().map(|object| share(object)).fold(0.0, f64::max);
     let reads_of_all: f64 = selection.findings.objects.iter().map(|object| share_base(object, access)).sum();
     for object in &cut.rows {
         table.row(cells(selection, object, largest, reads_of_all, page));
@@ -87,7 +88,8 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
     };
     let instances = if object.instances > 1 { units::count(object.instances as f64) } else { String::new() };
     let sizes = if object.instances > 1 { "up to " } else { "" };
-    let time = units::seconds(object.cost.seconds);
+    let time = selection.of_cost(units::seconds(object.cost.seconds));
+    let share = selection.share(object.cost.share, object.accesses.share);
     let threads = shares::short(&selection.thread_shares(object), page);
     let touch = shares::short(&first_touch_shares(object), page);
     let pattern = shares::pattern(&object.pattern);
@@ -104,8 +106,8 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
             format!("{instances} instances")
         }),
         Cell::new(units::count(object.pages as f64)).phrase(units::plural(object.pages, "page")),
-        Cell::new(page.pen.bar(finite(object.cost.share) / largest.max(f64::MIN_POSITIVE), BAR)).style(Style::Accent),
-        Cell::new(units::percent(object.cost.share)),
+        Cell::new(page.pen.bar(share / largest.max(f64::MIN_POSITIVE), BAR)).style(Style::Accent),
+        Cell::new(selection.of_cost(units::percent(object.cost.share))),
         Cell::new(error(object.cost.error, page)).style(Style::Dim),
         Cell::new(&time).phrase(&time),
         count(access != Access::Write, object.accesses.reads, "reads"),
@@ -152,9 +154,9 @@ pub fn error(error: Option<f64>, page: &Page) -> String {
     }
 }
 
-/// A machine with one node has nothing remote.
+/// A machine with one node has nothing remote; counts do not know the CPU.
 fn remote(selection: &Selection, object: &Object) -> Cell {
-    if selection.findings.run.nodes <= 1 {
+    if selection.findings.run.nodes <= 1 || is_exact(selection.findings) {
         return Cell::new("-");
     }
     let style = if finite(object.remote.share) >= 0.3 { Style::Warn } else { Style::Plain };

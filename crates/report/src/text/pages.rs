@@ -6,7 +6,10 @@ use super::{
     table::{Cell, Column, Table},
     units,
 };
-use crate::{error::ReportError, rows::Selection};
+use crate::{
+    error::ReportError,
+    rows::{Selection, is_exact},
+};
 
 /// Pages of all objects, or of one.
 pub fn pages(selection: &Selection, page: &Page) -> Result<String, ReportError> {
@@ -21,7 +24,7 @@ pub fn pages(selection: &Selection, page: &Page) -> Result<String, ReportError> 
         Column::right("Page size", 4),
         Column::right("Node", 0),
         Column::left("", 3),
-        Column::right("Samples", 0),
+        Column::right(if is_exact(selection.findings) { "Accesses" } else { "Samples" }, 0),
         Column::left("Owner", 0),
         Column::right("Threads", 0),
         Column::left("First touch", 1),
@@ -63,7 +66,7 @@ pub fn nodes(selection: &Selection, page: &Page) -> String {
         Column::right("", 0),
         Column::right("Size", 2),
         Column::right("Objects", 1),
-        Column::right("Samples", 0),
+        Column::right(if is_exact(selection.findings) { "Accesses" } else { "Samples" }, 0),
         Column::right("Threads", 0),
         Column::name("Largest object", 16),
     ]);

@@ -49,6 +49,16 @@ fn state(fixture: &Fixture, kind: Kind, implemented: &[Kind]) -> State {
 }
 
 #[test]
+fn counting_needs_the_emulator() {
+    assert!(vm().doctor().contains("[ ] exact  not here: needs QEMU's user mode (package qemu-user)"));
+    let with = vm().put("usr/bin/qemu-x86_64", "ELF");
+    assert!(with.probe().emulator);
+    assert!(with.doctor().contains("[+] exact  works"));
+    // It is not chosen by itself.
+    assert_eq!(with.choose(&NOW).kind, Kind::Clock);
+}
+
+#[test]
 fn a_virtual_machine_without_pmu_uses_the_clock() {
     let fixture = vm().capabilities(0x1ff_feff_ffff);
     let probe = fixture.probe();

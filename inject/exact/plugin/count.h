@@ -1,0 +1,82 @@
+/* Counters of accesses: each thread has its own, so that counting takes no lock.
+ *
+ *   thread --> cache [page mod 256] --> page: fine   --> for each 4 bytes: reads, writes
+ *          '-> table (by page, all of them) ^  coarse -> reads, writes of the whole page
+ *
+ * Only its thread counts in a page. Who ends an object takes what was counted in its range from the pages of all threads: a
+ * correct program has seen to it that none of them is at that object then, so nobody counts in the words that are taken. Adding
+ * pages, moving and emptying a table, and taking from it happen under the thread's lock. A page of one counter that is taken
+ * from is retired: its numbers then fit no address, so its thread looks again what kind of page it is to have. */
+#ifndef NMX_COUNT_H
+#define NMX_COUNT_H
+
+#include "rows.h"
+
+#define NMX_CACHE 256u
+#define NMX_WORDS 1024u /* of 4 bytes, in a page */
+#define NMX_NONE (~0ull)
+
+struct nmx_counter {
+    uint32_t reads, writes;
+};
+
+struct nmx_page {
+    /* address / 4096, for reads and for writes. NMX_NONE: the first one is to be told of, or the page is retired. */
+    uint64_t numbers[2];
+    struct nmx_counter *fine; /* NMX_WORDS of them; NULL: `coarse` is all there is */
+    struct nmx_counter coarse;
+    uint64_t key;           /* address / 4096 + 1; 0: the place is free */
+};
+
+struct nmx_thread {
+    struct nmx_page *cache[NMX_CACHE];
+    uint32_t until_look;    /* accesses until the clock is looked at */
+    uint64_t next_read, next_write; /* where the pieces of the access that is being made go on */
+    struct nmx_table *table;
+};
+
+extern __thread struct nmx_thread *nmx_self;
+
+/* The slow path: the thread's first access, a page that is not in the cache, and every million accesses. */
+void nmx_count_slowly(uint64_t address, uint64_t ip, bool write);
+
+/* Sends and forgets what all threads have counted from `low` to `high`. */
+void nmx_take(uint64_t low, uint64_t high);
+
+/* Sends and forgets all that was counted. */
+void nmx_take_all(void);
+
+/* The same of the calling thread, which ends. */
+void nmx_end_thread(void);
+
+/* The child of a fork has counted nothing. */
+void nmx_reborn(void);
+
+/* The ring of the calling thread. */
+struct nmx_writer *nmx_writer(void);
+
+static inline void nmx_add(struct nmx_page *page, uint64_t address, bool write)
+{
+    struct nmx_counter *counter = page->fine ? &page->fine[address >> 2 & (NMX_WORDS - 1)] : &page->coarse;
+    if (write)
+        counter->writes++;
+    else
+        counter->reads++;
+}
+
+static inline void nmx_count(uint64_t address, uint64_t ip, bool write)
+{
+    struct nmx_thread *self = nmx_self;
+    if (likely(self != NULL)) {
+        const uint32_t left = self->until_look - 1;
+        struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
+        if (likely(left != 0 && page->numbers[write] == address >> 12)) {
+            self->until_look = left;
+            nmx_add(page, address, write);
+            return;
+        }
+    }
+    nmx_count_slowly(address, ip, write);
+}
+
+#endif

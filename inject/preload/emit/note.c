@@ -1,0 +1,11 @@
+#include "note.h"
+
+NMM_COLD void nmm_tell(uint32_t what, uintptr_t address, size_t length)
+{
+    struct nmm_note note = {0, what, address, length};
+#if defined(__x86_64__)
+    __asm__ volatile("movl %1, %0" : "+m"(note.mark) : "i"(NMM_NOTE_MARK), "m"(note));
+#else
+    (void)note; /* the emulator is one of x86-64 */
+#endif
+}
