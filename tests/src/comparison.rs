@@ -116,6 +116,7 @@ pub struct Accesses {
 pub struct Unmatched {
     pub name: String,
     pub cost: crate::report::Cost,
+    pub accesses: crate::report::Accesses,
 }
 
 /// Owners of pages.

@@ -24,6 +24,7 @@ pub mod run;
 pub mod skip;
 pub mod truth;
 pub mod turns;
+pub mod validation;
 pub mod verdict;
 
 pub use place::Place;

@@ -1,0 +1,157 @@
+//! Prints how far estimated counts are off exact ones, for the documentation.
+//!
+//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME]`
+//!
+//! Workloads are built in many ways and do the same work each time; ordinary programs run on files made here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use numamma_tests::turns;
+use numamma_tests::validation::{Case, READING, Score, fixed_work, measure};
+
+/// Workloads, and how often each reads its clock: a second or so natively.
+const WORKLOADS: [(&str, u32); 8] = [
+    ("triad", 100),
+    ("gather", 60),
+    ("chase", 4),
+    ("block", 150),
+    ("blockcyclic", 80),
+    ("master_init", 300),
+    ("containers", 2000),
+    ("pointers", 2000),
+];
+
+/// Flags of compilers. QEMU knows no AVX-512, so the last is the most that it can run.
+const FLAGS: [&[&str]; 4] = [&["-O0"], &["-O2"], &["-O3"], &["-O3", "-march=x86-64-v3"]];
+
+fn main() -> ExitCode {
+    let (mut quick, mut only) = (false, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match (argument.as_str(), arguments.len()) {
+            ("--quick", _) => quick = true,
+            ("--only", 1..) => only = arguments.next().unwrap_or_default().split(',').map(String::from).collect(),
+            _ => {
+                eprintln!("usage: validate [--quick] [--only NAME,NAME]");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    println!("| program | off by | by cost alone | intervals that hold | counted | owners |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    let built = workloads(quick, &wanted, place.path());
+    let built = run(&built, place.path());
+    let ordinary = run(&ordinary(&wanted, place.path()), place.path());
+    println!();
+    summary("workloads", &built);
+    summary("ordinary programs", &ordinary);
+    ExitCode::SUCCESS
+}
+
+fn workloads(quick: bool, wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
+    let compilers: &[&str] = if quick { &["gcc"] } else { &["gcc", "clang"] };
+    let flags: &[&[&str]] = if quick { &FLAGS[1..2] } else { &FLAGS };
+    let threads: &[u32] = if quick { &[2] } else { &[1, 2, 4] };
+    let mut cases = Vec::new();
+    for (name, readings) in WORKLOADS.into_iter().filter(|(name, _)| wanted(name)) {
+        for compiler in compilers {
+            for flags in flags {
+                let Some(binary) = fixed_work(name, compiler, flags, dir) else {
+                    eprintln!("{name}: not built by {compiler} {}", flags.join(" "));
+                    continue;
+                };
+                for &threads in threads {
+                    let seconds = PathBuf::from((f64::from(readings) * READING).to_string());
+                    let command = vec![binary.clone(), seconds];
+                    let title = format!("{name}, {compiler} {}, {threads} threads", flags.join(" "));
+                    cases.push(Case { name: title, command, threads });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Programs that every system has, on text that does not repeat itself.
+fn ordinary(wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut numbers = String::new();
+    for _ in 0..400_000 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        numbers += &format!("{} {:x}\n", state % 1_000_000, state >> 40);
+    }
+    let text = dir.join("numbers");
+    fs::write(&text, numbers).expect("write the input");
+    let source = dir.join("source.c");
+    let functions = (0..300).map(|n| {
+        format!(
+            "int f{n}(int *p, int n) {{ int s = {n}; for (int i = 0; i < n; i++) s += p[i] * (s % {}); return s; }}\n",
+            n + 2
+        )
+    });
+    fs::write(&source, functions.collect::<String>()).expect("write the source");
+    let text = text.to_string_lossy().into_owned();
+    let source = source.to_string_lossy().into_owned();
+    let python = "d = {}\nfor i in range(600000):\n    d[i * 7919 % 100003] = d.get(i % 1000, 0) + i\nprint(len(d))";
+    let sql = "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) \
+               insert into t select i, i * 7919 % 100003 from n; select sum(x.b) from t x where x.b in (select a from t);";
+    let compiler = std::process::Command::new("gcc").arg("-print-prog-name=cc1").output().ok();
+    let compiler = compiler.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let commands: [(&str, Vec<&str>); 6] = [
+        ("xz", vec!["xz", "-2", "-k", "-f", "-T1", &text]),
+        ("gzip", vec!["gzip", "-k", "-f", &text]),
+        ("sort", vec!["sort", "--parallel=1", &text]),
+        ("python3", vec!["/usr/bin/python3", "-c", python]),
+        ("sqlite3", vec!["sqlite3", ":memory:", sql]),
+        ("gcc", vec![&compiler, "-quiet", "-O2", "-o", "/dev/null", &source]),
+    ];
+    let wanted = commands.into_iter().filter(|(name, _)| wanted(name));
+    let case = |(name, command): (&str, Vec<&str>)| Case {
+        name: name.into(),
+        command: command.into_iter().map(PathBuf::from).collect(),
+        threads: 1,
+    };
+    wanted.map(case).collect()
+}
+
+fn run(cases: &[Case], dir: &Path) -> Vec<Score> {
+    let _turn = turns::alone();
+    let mut scores = Vec::new();
+    for case in cases {
+        match measure(case, dir) {
+            Ok(score) => {
+                println!(
+                    "| {} | {:.1} | {:.1} | {} of {} | {:.0} % | {} |",
+                    case.name,
+                    score.accesses * 100.0,
+                    score.cost * 100.0,
+                    score.within,
+                    score.stated,
+                    score.counted * 100.0,
+                    score.owners.map_or("-".into(), |owners| format!("{:.1} %", owners * 100.0))
+                );
+                scores.push(score);
+            }
+            Err(why) => println!("| {} | not run: {why} | | | | |", case.name),
+        }
+    }
+    scores
+}
+
+fn summary(what: &str, scores: &[Score]) {
+    let mut off: Vec<f64> = scores.iter().map(|score| score.accesses * 100.0).collect();
+    off.sort_by(f64::total_cmp);
+    let Some(worst) = off.last() else { return };
+    let (within, stated) = scores.iter().fold((0, 0), |sum, score| (sum.0 + score.within, sum.1 + score.stated));
+    println!(
+        "{what}: {} cases, median {:.1} points, worst {worst:.1}; {within} of {stated} intervals hold the exact share",
+        off.len(),
+        off[off.len() / 2]
+    );
+}
