@@ -37,6 +37,9 @@ const PER_OP_COLD: f64 = 1.0;
 /// Samples of code that runs as fast as it can for half of its time.
 const COLD: f64 = 16.0;
 
+/// Of a sample that may have waited for memory, the part that is taken for work.
+const STALLED: f64 = 0.25;
+
 /// What the solution rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Time {
@@ -122,9 +125,14 @@ pub fn solve(code: &Code, graph: &Graph, evidence: &Evidence, time: Time) -> Fre
             break;
         }
     }
-    let ground =
+    let ground: Vec<Option<usize>> =
         (0..graph.blocks.len()).map(|block| graph.loops_of(block).find(|&n| system.rates[n].is_some())).collect();
-    Frequencies { runs: (0..graph.blocks.len()).map(|block| system.through(block)).collect(), ground }
+    // Without ground each block stands for itself: relations between guesses would make them worse.
+    let runs = ground.iter().enumerate().map(|(block, ground)| match ground {
+        Some(_) => system.through(block),
+        None => system.alone[block],
+    });
+    Frequencies { runs: runs.collect(), ground }
 }
 
 /// The edges of a loop.
@@ -171,6 +179,8 @@ struct System<'a> {
     rounds: Vec<Option<f64>>,
     /// By block: how often it ran by its time, and how much that counts.
     density: Vec<(f64, f64)>,
+    /// By block: how often it ran by its time, where that is all that is known.
+    alone: Vec<f64>,
 }
 
 impl<'a> System<'a> {
@@ -189,6 +199,12 @@ impl<'a> System<'a> {
                 (runs, 0.05 * (busy + 0.5) / (busy + 4.0))
             })
             .collect();
+        let alone = graph.blocks.iter().zip(&evidence.blocks).map(|(block, seen)| {
+            let ops = code.ops[block.first..=block.last].len() as f64;
+            let busy = f64::from(seen.samples - seen.stalled.min(seen.samples)) + STALLED * f64::from(seen.stalled);
+            busy * time.period / (ops * per_op)
+        });
+        let alone = alone.collect();
         let mut flow = vec![0.0; graph.edges.len()];
         for (block, (runs, _)) in graph.blocks.iter().zip(&density) {
             for &edge in &block.out {
@@ -207,7 +223,7 @@ impl<'a> System<'a> {
             counters.iter().max_by_key(|c| c.remaining.samples).and_then(|counter| rounds_of(&counter.remaining))
         });
         let edges = graph.loops.iter().map(|of| LoopEdges::of(graph, of)).collect();
-        Self { graph, evidence, edges, rates: rates.collect(), rounds: rounds.collect(), density, flow }
+        Self { graph, evidence, edges, rates: rates.collect(), rounds: rounds.collect(), density, alone, flow }
     }
 
     fn sum(&self, edges: &[usize]) -> f64 {

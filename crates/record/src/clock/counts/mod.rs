@@ -25,6 +25,8 @@ use resample::{Random, resampled};
 
 /// What an instruction that does not stall takes where nothing tells, nanoseconds: a quarter of a 1 GHz cycle.
 const PER_OP: f64 = 0.25;
+/// Elements that a repeated string instruction moves in a nanosecond, roughly: 32 bytes a cycle, of one to eight each.
+const ELEMENTS_PER_NS: f64 = 16.0;
 /// Solutions of evidence drawn anew, for the error.
 const REPLICATES: u64 = 8;
 /// No count is better than this, relative: what the model leaves out. See docs/VALIDATION.md.
@@ -107,12 +109,12 @@ impl Learnt {
             let share = self.share(graph, block, found.ground[block], own, &evidence);
             let op = &code.ops[weight.op];
             let slots = op.operands.iter().flatten().filter(|operand| operand.access as i32 == access).count();
-            let each = match evidence.repeats.get(&weight.op) {
-                // It was interrupted half-way through, on average.
-                Some(left) if op.repeats => (2.0 * left.sum / f64::from(left.samples)).max(1.0),
-                _ => 1.0,
+            let runs = match evidence.repeats.get(&weight.op) {
+                // How many elements it moved in the time that was spent in it; how often it ran does not matter.
+                Some(left) if op.repeats => f64::from(left.samples) * time.period * ELEMENTS_PER_NS,
+                _ => found.runs[block],
             };
-            let accesses = found.runs[block] * share * slots.max(1) as f64 * each;
+            let accesses = runs * share * slots.max(1) as f64;
             let ground = match (found.ground[block], graph.blocks[block].innermost) {
                 (Some(_), Some(innermost)) => *grounds.entry((thread, innermost)).or_insert_with(|| {
                     let of = &graph.loops[innermost];
