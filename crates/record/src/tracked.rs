@@ -171,7 +171,7 @@ impl Session {
     fn allocate(&mut self, process: ProcessId, address: u64, object: Live, replaces: bool) {
         self.stacks.allocated(object.stack, object.bytes);
         let mut announced = replaces;
-        while let Some((at, old)) = self.live(process, SiteKind::Heap).overlap(address, object.bytes) {
+        while let Some((at, old)) = self.live(process, SiteKind::Heap).place(address, object) {
             if at == address && is_younger(old.version, object.version) {
                 // It has come and gone on other threads meanwhile.
                 self.stacks.released(object.stack, object.bytes, Some(0));
@@ -185,7 +185,6 @@ impl Session {
             // It had lost its place to another before.
             self.evicted.explain(process, address, object.version, true);
         }
-        self.live(process, SiteKind::Heap).insert(address, object);
     }
 
     /// The program mapped memory.

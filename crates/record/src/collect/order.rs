@@ -83,7 +83,7 @@ fn is_ours(size: u64) -> bool {
 fn live(session: &Session, pid: i32, address: u64) -> Option<Live> {
     let process = &session.tasks.processes[session.tasks.present(pid)?];
     let (start, object) = process.space.heap.find(address)?;
-    (start == address).then_some(*object)
+    (start == address).then_some(object)
 }
 
 /// What the log says of one address, and how far it has been met.
