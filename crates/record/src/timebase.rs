@@ -49,25 +49,39 @@ impl Timebase {
         self.moments.push_back(Moment::read());
     }
 
-    /// Nanoseconds of `CLOCK_MONOTONIC` for a stamp.
-    pub fn time(&self, stamp: u64) -> i64 {
-        match self.clock {
+    /// Nanoseconds of `CLOCK_MONOTONIC` for a stamp, one after the other: those that lie close together are the quicker.
+    pub fn converter(&self) -> impl FnMut(u64) -> i64 {
+        let mut last: Option<(Moment, Moment)> = None;
+        move |stamp| match self.clock {
             Clock::Monotonic => stamp as i64,
             Clock::Tsc => {
-                let after = self.moments.partition_point(|moment| moment.ticks < stamp).min(self.moments.len() - 1);
-                // Older than what is kept, or before anything: the whole past says best at what rate.
-                let from = after.checked_sub(1).map_or(self.first, |before| self.moments[before]);
-                between(from, self.moments[after], stamp)
+                let (from, to) = match last {
+                    Some((from, to)) if from.ticks < stamp && stamp <= to.ticks => (from, to),
+                    _ => *last.insert(self.around(stamp)),
+                };
+                between(from, to, stamp)
             }
         }
+    }
+
+    /// The moments by which a stamp has its time.
+    fn around(&self, stamp: u64) -> (Moment, Moment) {
+        let after = self.moments.partition_point(|moment| moment.ticks < stamp).min(self.moments.len() - 1);
+        // Older than what is kept, or before anything: the whole past says best at what rate.
+        let from = after.checked_sub(1).map_or(self.first, |before| self.moments[before]);
+        (from, self.moments[after])
     }
 }
 
 /// The time at `ticks`, by the line through two moments; also before and after them.
 fn between(from: Moment, to: Moment, ticks: u64) -> i64 {
-    let span = i128::from(to.ticks.wrapping_sub(from.ticks).max(1));
-    let since = i128::from(ticks.wrapping_sub(from.ticks) as i64);
-    from.time + (since * i128::from(to.time - from.time) / span) as i64
+    let span = to.ticks.wrapping_sub(from.ticks).max(1);
+    let (since, time) = (ticks.wrapping_sub(from.ticks) as i64, to.time - from.time);
+    // Between two looks at the rings the product is small, and a division of 64 bits takes a fraction of one of 128.
+    match (since.checked_mul(time), i64::try_from(span)) {
+        (Some(product), Ok(span)) => from.time + product / span,
+        _ => from.time + (i128::from(since) * i128::from(time) / i128::from(span)) as i64,
+    }
 }
 
 impl Moment {
@@ -96,6 +110,12 @@ fn counter() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Timebase {
+        fn time(&self, stamp: u64) -> i64 {
+            self.converter()(stamp)
+        }
+    }
 
     #[test]
     fn stamps_lie_in_proportion() {

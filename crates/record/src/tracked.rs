@@ -56,9 +56,9 @@ impl Evicted {
 
 impl Session {
     /// Applies an event of the library in thread `tid` of process `pid`.
-    pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
+    pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: &Event) {
         // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process.
-        match event {
+        match *event {
             Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count),
             Event::Free { address, tentative: false, version, .. } => return self.freed(pid, address, version, time),
             _ => {}
@@ -70,7 +70,7 @@ impl Session {
             true => Vec::new(),
             false => self.tentative.remove(&thread).unwrap_or_default(),
         };
-        match event {
+        match *event {
             Event::Process { own_allocator, .. } => {
                 self.tasks.processes[process].row.tracked = 1;
                 if own_allocator {
@@ -88,12 +88,12 @@ impl Session {
             }
             Event::Dlclose => self.tasks.processes[process].closed = time,
             Event::ThreadEnd { .. } => {}
-            Event::Stack { hash, frames, cut } => {
+            Event::Stack { hash, ref frames, cut } => {
                 if !self.stacks.knows(hash) {
                     let places: Vec<Place> = frames
-                        .into_iter()
+                        .iter()
                         // A return address may be the first of the next function: look one byte before it.
-                        .map(|ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
+                        .map(|&ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
                         .collect();
                     self.stacks.define(hash, &places, cut);
                 }
