@@ -218,6 +218,7 @@ impl<'a> LibraryReader<'a> {
         let mut state = self.state();
         state.waiting = 0;
         state.spare.extend(told.done());
+        Batch::trim(&mut state.spare);
         state.batches.drain(..).for_each(|batch| told.add(batch));
         state.scanned
     }

@@ -13,10 +13,8 @@ use std::collections::BinaryHeap;
 
 use numamma_wire::Event;
 
-/// Batches of at most so many events are worth keeping when they are done with.
-const KEPT_EVENTS: usize = 64 << 10;
-/// So many of them are kept.
-const KEPT: usize = 8;
+/// Batches with room for so many events in all are kept for later scans: for what busy programs do in a tenth of a second.
+const KEPT_EVENTS: usize = 256 << 10;
 
 /// An event of the library: a stamp when it is read, then its time in nanoseconds.
 #[derive(Debug)]
@@ -75,6 +73,15 @@ impl Batch {
     fn clear(&mut self) {
         self.events.clear();
         self.runs.clear();
+    }
+
+    /// Drops those of some empty batches whose memory would lie idle.
+    pub fn trim(spare: &mut Vec<Self>) {
+        let mut kept = 0;
+        spare.retain(|batch| {
+            kept += batch.events.capacity();
+            kept <= KEPT_EVENTS
+        });
     }
 }
 
@@ -179,10 +186,8 @@ impl Merge {
     }
 
     fn keep(&mut self, mut batch: Batch) {
-        if batch.events.capacity() <= KEPT_EVENTS && self.done.len() < KEPT {
-            batch.clear();
-            self.done.push(batch);
-        }
+        batch.clear();
+        self.done.push(batch);
     }
 }
 
@@ -224,6 +229,14 @@ mod tests {
         assert_eq!(taken(&mut merge, 6), []);
         assert_eq!(taken(&mut merge, i64::MAX), [(6, 8, 5), (9, 7, 3), (9, 7, 6)]);
         assert_eq!((merge.done().count(), merge.count_until(i64::MAX)), (2, 0));
+    }
+
+    #[test]
+    fn idle_memory_is_given_back() {
+        let with_room = |events| Batch { events: Vec::with_capacity(events), ..Batch::default() };
+        let mut spare: Vec<Batch> = (0..100).map(|_| with_room(10_000)).chain([with_room(1_000_000)]).collect();
+        Batch::trim(&mut spare);
+        assert_eq!(spare.len(), KEPT_EVENTS / 10_000);
     }
 
     #[test]
