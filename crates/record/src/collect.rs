@@ -16,6 +16,7 @@
 
 #[cfg(test)]
 mod backlog;
+mod merge;
 #[cfg(test)]
 mod order;
 
@@ -24,37 +25,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use numamma_trace::{LossKind, Losses};
-use numamma_wire::{Bell, Event, Segment};
+use numamma_wire::{Bell, Segment};
 
+use self::merge::{Batch, Merge};
 use crate::perf::decode::Record;
 use crate::perf::events::Events;
 use crate::session::Session;
 use crate::timebase::Timebase;
 
-/// An event of the library, and whose.
-#[derive(Debug)]
-struct Told {
-    time: i64,
-    pid: i32,
-    tid: i32,
-    event: Event,
-}
-
-impl Told {
-    /// What it takes in memory, in events of the usual size.
-    fn weight(&self) -> usize {
-        match &self.event {
-            Event::Accesses { counts, .. } => 1 + counts.len() / 8,
-            _ => 1,
-        }
-    }
-}
-
 /// Events that wait for their turn. Those of the library may be millions, so they do not share a type with the kernel's, which
 /// carry registers.
 #[derive(Debug, Default)]
 pub struct Collector {
-    told: Vec<Told>,
+    told: Merge,
     records: Vec<Record>,
     last_scan: i64,
     /// Nanoseconds that events wait beyond that. An emulated program takes a hundred times as long from the stamp of an event to its
@@ -89,24 +72,21 @@ impl Collector {
 
     /// `left` is told every now and then how many events of the library are still to be applied.
     fn apply_until(&mut self, limit: i64, session: &mut Session, left: impl Fn(usize)) {
-        // Stable: events of one ring with equal stamps stay in their order. Nearly sorted runs are merged fast.
-        self.told.sort_by_key(|told| told.time);
         self.records.sort_by_key(Record::time);
-        let told = self.told.partition_point(|told| told.time < limit);
         let records = self.records.partition_point(|record| record.time() < limit);
         let mut records = self.records.drain(..records).peekable();
-        let mut weight: usize = self.told[..told].iter().map(Told::weight).sum();
-        for (n, of) in self.told.drain(..told).enumerate() {
-            if n.is_multiple_of(1024) {
+        let (mut weight, mut done) = (self.told.weight_until(limit), 0_usize);
+        self.told.each_until(limit, |time, pid, tid, event| {
+            if done.is_multiple_of(1024) {
                 left(weight);
             }
-            weight -= of.weight();
-            let Told { time, pid, tid, event } = of;
+            done += 1;
+            weight -= merge::weight(event);
             while let Some(record) = records.next_if(|record| record.time() < time) {
                 session.record(record);
             }
             session.event(time, pid, tid, event);
-        }
+        });
         left(0);
         records.for_each(|record| session.record(record));
         session.let_go(limit);
@@ -146,9 +126,11 @@ struct Stamps {
 /// What has been read.
 #[derive(Debug, Default)]
 struct Read {
-    events: Vec<Told>,
-    /// What they weigh together.
+    batches: Vec<Batch>,
+    /// What the events in them weigh together.
     weight: usize,
+    /// Batches to be filled.
+    spare: Vec<Batch>,
     /// When the last whole scan began: everything stamped earlier has been read.
     scanned: i64,
     malformed: u64,
@@ -199,11 +181,11 @@ impl<'a> LibraryReader<'a> {
         unsafe { libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }
 
-    /// Reads every ring once. Returns how many events wait.
+    /// Reads every ring once. Returns how many events wait, by their weight.
     pub fn scan(&self, tidy: bool) -> usize {
         let began = now();
         let mut stamps = locked(&self.stamps);
-        let mut events = Vec::new();
+        let mut batch = self.state().spare.pop().unwrap_or_default();
         let (mut malformed, mut lost) = (0, 0);
         let whole = !self.is_full();
         if whole {
@@ -214,37 +196,33 @@ impl<'a> LibraryReader<'a> {
                 for ring in segment.active_rings() {
                     let ended = tidy && ring.has_ended();
                     let latest = &mut stamps.latest[number][ring.index() as usize];
-                    let mut add = |stamp, event| {
-                        // Published events make their owner visible; before them it may be in the making.
-                        let owner = ring.owner();
-                        events.push(Told { time: stamp as i64, pid: owner.pid, tid: owner.tid, event });
-                    };
                     let drained = ring.drain(|event| {
                         if let Ok(stamped) = event {
                             // Two readings of the counter that follow each other closely may come in either order.
                             *latest = stamped.time.max(*latest);
-                            add(*latest, stamped.event);
+                            batch.push(*latest, stamped.event);
                         }
                     });
                     malformed += drained.malformed;
                     if ended {
                         // When the thread still was: the process may be gone since.
-                        ring.outstanding(|event| add(*latest, event));
+                        ring.outstanding(|event| batch.push(*latest, event));
                         *latest = 0;
-                        if let Some(losses) = ring.release() {
-                            lost += losses.full;
-                        }
+                    }
+                    // Published events make their owner visible; before them it may be in the making.
+                    let owner = ring.owner();
+                    batch.end_run(owner.pid, owner.tid);
+                    if ended && let Some(losses) = ring.release() {
+                        lost += losses.full;
                     }
                 }
             }
         }
         stamps.timebase.advance();
-        for told in &mut events {
-            told.time = stamps.timebase.time(told.time as u64);
-        }
+        batch.set_times(stamps.timebase.converter());
         let mut state = self.state();
-        state.weight += events.iter().map(Told::weight).sum::<usize>();
-        state.events.append(&mut events);
+        state.weight += batch.weight();
+        state.batches.push(batch);
         if whole {
             state.scanned = began;
         }
@@ -254,10 +232,12 @@ impl<'a> LibraryReader<'a> {
     }
 
     /// Moves what was read to `told`; returns the time up to which that is everything.
-    fn take(&self, told: &mut Vec<Told>) -> i64 {
+    fn take(&self, told: &mut Merge) -> i64 {
         let mut state = self.state();
-        told.append(&mut state.events);
         state.weight = 0;
+        state.spare.extend(told.done());
+        Batch::trim(&mut state.spare);
+        state.batches.drain(..).for_each(|batch| told.add(batch));
         state.scanned
     }
 

@@ -256,7 +256,7 @@ fn frames(session: &Session, number: usize) -> impl Iterator<Item = FrameRow> {
 }
 
 fn site(session: &Session, number: usize, named: CallSite) -> SiteRow {
-    let stack = &session.stacks.stacks[number];
+    let (stack, account) = (&session.stacks.stacks[number], &session.stacks.accounts[number]);
     let depth = named.frame.as_ref().map(|(depth, _)| *depth);
     let call = depth.and_then(|depth| session.stacks.frames(stack).nth(depth));
     let function = named.frame.and_then(|(_, function)| function).unwrap_or_default();
@@ -275,13 +275,13 @@ fn site(session: &Session, number: usize, named: CallSite) -> SiteRow {
         depth: depth.map_or(NONE, |depth| depth as i32),
         via: named.via,
         name: named.variable,
-        count: stack.count as i64,
-        bytes: stack.bytes as i64,
-        freed: stack.freed as i64,
-        peak_bytes: stack.peak_bytes as i64,
-        lifetime_min: stack.lifetimes.shortest,
-        lifetime_max: stack.lifetimes.longest,
-        lifetime_total: stack.lifetimes.total,
+        count: account.count as i64,
+        bytes: account.bytes as i64,
+        freed: account.freed as i64,
+        peak_bytes: account.peak_bytes as i64,
+        lifetime_min: account.lifetimes.shortest,
+        lifetime_max: account.lifetimes.longest,
+        lifetime_total: account.lifetimes.total,
     }
 }
 

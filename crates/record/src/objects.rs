@@ -326,7 +326,7 @@ impl Session {
                 SiteKind::Mmap => &of.space.maps,
             };
             let (at, object) = table.find(addr)?;
-            Some(live_row(process, kind, at, *object, i64::MAX))
+            Some(live_row(process, kind, at, object, i64::MAX))
         });
         let named = self.named.get(process).into_iter().flatten().map(|(key, row)| {
             let mut row = ObjectRow { end_time: time, ..row.clone() };

@@ -189,8 +189,8 @@ impl Session {
                     }
                 } else {
                     let of = self.tasks.process(parent, time);
-                    let of = &self.tasks.processes[of];
-                    let (space, command, tracked) = (of.space.clone(), of.row.command.clone(), of.row.tracked);
+                    let of = &mut self.tasks.processes[of];
+                    let (space, command, tracked) = (of.space.fork(), of.row.command.clone(), of.row.tracked);
                     let child = self.tasks.start_process(pid, parent, space, command, time);
                     self.tasks.processes[child].row.tracked = tracked;
                     self.inherit_stack(creator, child);

@@ -32,13 +32,19 @@ impl Place {
     }
 }
 
-/// A call stack with its account.
+/// A call stack.
 #[derive(Debug)]
 pub struct Stack {
     pub process: ProcessId,
     pub kind: SiteKind,
     /// Hash under which the library sent it; 0 for "unknown".
     pub hash: u64,
+}
+
+/// What a call stack allocated. It is booked there for each event: a cache line of its own, and no more.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Account {
     pub count: u64,
     pub bytes: u64,
     pub freed: u64,
@@ -56,11 +62,21 @@ pub struct Lifetimes {
     pub total: i64,
 }
 
+/// Numbers of a process's stacks by their hashes. One table for each kind: it is asked for each allocation, and the smaller,
+/// the more of it is in the processor's caches.
+#[derive(Debug, Default)]
+struct Index {
+    heap: FxHashMap<u64, u32>,
+    mmap: FxHashMap<u64, u32>,
+}
+
 /// All call stacks of a recording.
 #[derive(Debug, Default)]
 pub struct Stacks {
     pub stacks: Vec<Stack>,
-    index: PerProcess<FxHashMap<(SiteKind, u64), u32>>,
+    /// The account of each.
+    pub accounts: Vec<Account>,
+    index: PerProcess<Index>,
     /// Frames by hash, as they were sent: a stack may arrive after the first allocation that names it.
     by_hash: FxHashMap<u64, StackId>,
     frames: FrameTree,
@@ -71,66 +87,62 @@ pub struct Stacks {
 impl Stacks {
     /// Number of the stack with that hash in that process.
     pub fn number(&mut self, process: ProcessId, kind: SiteKind, hash: u64) -> u32 {
-        *self.index.of(process).entry((kind, hash)).or_insert_with(|| {
-            self.stacks.push(Stack {
-                process,
-                kind,
-                hash,
-                count: 0,
-                bytes: 0,
-                freed: 0,
-                live_bytes: 0,
-                peak_bytes: 0,
-                lifetimes: Lifetimes::default(),
-            });
+        let index = self.index.of(process);
+        let index = match kind {
+            SiteKind::Heap => &mut index.heap,
+            SiteKind::Mmap => &mut index.mmap,
+        };
+        *index.entry(hash).or_insert_with(|| {
+            self.stacks.push(Stack { process, kind, hash });
+            self.accounts.push(Account::default());
             self.stacks.len() as u32 - 1
         })
     }
 
     /// A process has ended: it makes no more objects.
     pub fn end(&mut self, process: ProcessId) {
-        *self.index.of(process) = FxHashMap::default();
+        *self.index.of(process) = Index::default();
     }
 
     /// Books an allocation.
     pub fn allocated(&mut self, stack: u32, bytes: u64) {
-        let stack = &mut self.stacks[stack as usize];
-        stack.count += 1;
-        stack.bytes += bytes;
-        stack.live_bytes += bytes;
-        stack.peak_bytes = stack.peak_bytes.max(stack.live_bytes);
+        let account = &mut self.accounts[stack as usize];
+        account.count += 1;
+        account.bytes += bytes;
+        account.live_bytes += bytes;
+        account.peak_bytes = account.peak_bytes.max(account.live_bytes);
     }
 
     /// Books a release of `bytes`; with the time that the object lived if nothing of it is left.
     pub fn released(&mut self, stack: u32, bytes: u64, lived: Option<i64>) {
-        let stack = &mut self.stacks[stack as usize];
-        stack.live_bytes = stack.live_bytes.saturating_sub(bytes);
+        let account = &mut self.accounts[stack as usize];
+        account.live_bytes = account.live_bytes.saturating_sub(bytes);
         let Some(lived) = lived.map(|lived| lived.max(0)) else { return };
-        let lifetimes = &mut stack.lifetimes;
-        lifetimes.shortest = if stack.freed == 0 { lived } else { lifetimes.shortest.min(lived) };
+        let lifetimes = &mut account.lifetimes;
+        lifetimes.shortest = if account.freed == 0 { lived } else { lifetimes.shortest.min(lived) };
         lifetimes.longest = lifetimes.longest.max(lived);
         lifetimes.total = lifetimes.total.saturating_add(lived);
-        stack.freed += 1;
+        account.freed += 1;
     }
 
     /// Books blocks of `bytes` each that came and went `count` times, one at a time.
     pub fn repeated(&mut self, stack: u32, bytes: u64, count: u64) {
-        let stack = &mut self.stacks[stack as usize];
-        stack.count += count;
-        stack.bytes = stack.bytes.saturating_add(bytes.saturating_mul(count));
-        stack.freed += count;
+        let account = &mut self.accounts[stack as usize];
+        account.count += count;
+        account.bytes = account.bytes.saturating_add(bytes.saturating_mul(count));
+        account.freed += count;
         // They were not timed one by one. Their time is that of the block which they repeated.
-        stack.lifetimes.shortest = 0;
+        account.lifetimes.shortest = 0;
     }
 
     /// Takes a release back. The shortest lifetime stays what the release made it: calls that fail after they seemed to
     /// release are too rare to keep what was before.
     pub fn revived(&mut self, stack: u32, bytes: u64, lived: Option<i64>) {
-        let stack = &mut self.stacks[stack as usize];
-        stack.live_bytes += bytes;
+        let account = &mut self.accounts[stack as usize];
+        account.live_bytes += bytes;
         if let Some(lived) = lived {
-            stack.freed = stack.freed.saturating_sub(1);
-            stack.lifetimes.total -= lived.max(0);
+            account.freed = account.freed.saturating_sub(1);
+            account.lifetimes.total -= lived.max(0);
         }
     }
 
@@ -172,7 +184,7 @@ mod tests {
         stacks.allocated(stack, 20);
         stacks.released(stack, 10, None);
         stacks.released(stack, 40, Some(10));
-        let stack = &stacks.stacks[stack as usize];
+        let stack = &stacks.accounts[stack as usize];
         assert_eq!((stack.count, stack.bytes, stack.freed, stack.peak_bytes), (3, 170, 2, 150));
         assert_eq!(stack.lifetimes, Lifetimes { shortest: 10, longest: 30, total: 40 });
     }
@@ -185,7 +197,7 @@ mod tests {
         stacks.released(stack, 100, Some(30));
         stacks.revived(stack, 100, Some(30));
         stacks.released(stack, 100, Some(90));
-        let stack = &stacks.stacks[stack as usize];
+        let stack = &stacks.accounts[stack as usize];
         assert_eq!((stack.freed, stack.lifetimes.longest, stack.lifetimes.total), (1, 90, 90));
     }
 }

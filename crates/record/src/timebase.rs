@@ -49,30 +49,45 @@ impl Timebase {
         self.moments.push_back(Moment::read());
     }
 
-    /// Nanoseconds of `CLOCK_MONOTONIC` for a stamp.
-    pub fn time(&self, stamp: u64) -> i64 {
-        match self.clock {
+    /// Nanoseconds of `CLOCK_MONOTONIC` for a stamp, one after the other: those that lie close together are the quicker.
+    pub fn converter(&self) -> impl FnMut(u64) -> i64 {
+        let mut last: Option<(Moment, Moment)> = None;
+        move |stamp| match self.clock {
             Clock::Monotonic => stamp as i64,
             Clock::Tsc => {
-                let after = self.moments.partition_point(|moment| moment.ticks < stamp).min(self.moments.len() - 1);
-                let (from, to) = match after {
-                    // Before anything: the program was faster than we.
-                    0 if self.moments[0].ticks == self.first.ticks => (0, 1.min(self.moments.len() - 1)),
-                    // Older than what is kept: the whole past says best at what rate.
-                    0 => return between(self.first, self.moments[0], stamp),
-                    after => (after - 1, after),
+                let (from, to) = match last {
+                    Some((from, to)) if from.ticks < stamp && stamp <= to.ticks => (from, to),
+                    _ => *last.insert(self.around(stamp)),
                 };
-                between(self.moments[from], self.moments[to], stamp)
+                between(from, to, stamp)
             }
+        }
+    }
+
+    /// The moments by which a stamp has its time.
+    fn around(&self, stamp: u64) -> (Moment, Moment) {
+        let after = self.moments.partition_point(|moment| moment.ticks < stamp).min(self.moments.len() - 1);
+        match after {
+            // Before anything: the program was faster than we.
+            0 if self.moments[0].ticks == self.first.ticks => {
+                (self.first, self.moments.get(1).copied().unwrap_or(self.first))
+            }
+            // Older than what is kept: the whole past says best at what rate.
+            0 => (self.first, self.moments[0]),
+            after => (self.moments[after - 1], self.moments[after]),
         }
     }
 }
 
 /// The time at `ticks`, by the line through two moments; also before and after them.
 fn between(from: Moment, to: Moment, ticks: u64) -> i64 {
-    let span = i128::from(to.ticks.wrapping_sub(from.ticks).max(1));
-    let since = i128::from(ticks.wrapping_sub(from.ticks) as i64);
-    from.time + (since * i128::from(to.time - from.time) / span) as i64
+    let span = to.ticks.wrapping_sub(from.ticks).max(1);
+    let (since, time) = (ticks.wrapping_sub(from.ticks) as i64, to.time - from.time);
+    // Between two looks at the rings the product is small, and a division of 64 bits takes a fraction of one of 128.
+    match (since.checked_mul(time), i64::try_from(span)) {
+        (Some(product), Ok(span)) => from.time + product / span,
+        _ => from.time + (i128::from(since) * i128::from(time) / i128::from(span)) as i64,
+    }
 }
 
 impl Moment {
@@ -101,6 +116,12 @@ fn counter() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Timebase {
+        fn time(&self, stamp: u64) -> i64 {
+            self.converter()(stamp)
+        }
+    }
 
     #[test]
     fn stamps_lie_in_proportion() {

@@ -56,13 +56,12 @@ impl Evicted {
 
 impl Session {
     /// Applies an event of the library in thread `tid` of process `pid`.
-    pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: Event) {
-        let event = match self.counted(time, pid, tid, event) {
-            Some(event) => event,
-            None => return,
-        };
+    pub fn event(&mut self, time: i64, pid: i32, tid: i32, event: &Event) {
+        if self.counted(time, pid, tid, event) {
+            return;
+        }
         // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process.
-        match event {
+        match *event {
             Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count),
             Event::Free { address, tentative: false, version, .. } => return self.freed(pid, address, version, time),
             _ => {}
@@ -74,7 +73,7 @@ impl Session {
             true => Vec::new(),
             false => self.tentative.remove(&thread).unwrap_or_default(),
         };
-        match event {
+        match *event {
             Event::Process { own_allocator, .. } => {
                 self.tasks.processes[process].row.tracked = 1;
                 if own_allocator {
@@ -92,12 +91,12 @@ impl Session {
             }
             Event::Dlclose => self.tasks.processes[process].closed = time,
             Event::ThreadEnd { .. } => {}
-            Event::Stack { hash, frames, cut } => {
+            Event::Stack { hash, ref frames, cut } => {
                 if !self.stacks.knows(hash) {
                     let places: Vec<Place> = frames
-                        .into_iter()
+                        .iter()
                         // A return address may be the first of the next function: look one byte before it.
-                        .map(|ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
+                        .map(|&ip| Place { ip, image: self.place(process, ip.wrapping_sub(1)) })
                         .collect();
                     self.stacks.define(hash, &places, cut);
                 }
@@ -180,7 +179,7 @@ impl Session {
     fn allocate(&mut self, process: ProcessId, address: u64, object: Live, replaces: bool) {
         self.stacks.allocated(object.stack, object.bytes);
         let mut announced = replaces;
-        while let Some((at, old)) = self.live(process, SiteKind::Heap).overlap(address, object.bytes) {
+        while let Some((at, old)) = self.live(process, SiteKind::Heap).place(address, object) {
             if at == address && is_younger(old.version, object.version) {
                 // It has come and gone on other threads meanwhile.
                 self.stacks.released(object.stack, object.bytes, Some(0));
@@ -194,7 +193,6 @@ impl Session {
             // It had lost its place to another before.
             self.evicted.explain(process, address, object.version, true);
         }
-        self.live(process, SiteKind::Heap).insert(address, object);
     }
 
     /// The program mapped memory.

@@ -10,6 +10,8 @@
 //!
 //! Values are a base and an offset, or unknown: nothing is guessed.
 
+use std::rc::Rc;
+
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 use iced_x86::{Register, UsedRegister};
 use numamma_symbols::Module;
@@ -66,14 +68,15 @@ pub enum Place {
 }
 
 /// The pointer was somewhere.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Sighting {
     /// The next instruction.
     pub pc: u64,
     pub place: Place,
     /// How far behind the allocation's start it pointed.
     pub ahead: i64,
-    pub registers: Registers,
+    /// By which the place of a variable in memory is found. Many sightings share them: they are far larger than all else here.
+    pub registers: Rc<Registers>,
 }
 
 /// What became of the pointer.
@@ -89,6 +92,8 @@ pub struct Flow {
     pub passed_on: bool,
     /// Stores to the allocation itself.
     pub filled: usize,
+    /// The registers as they were sighted last.
+    latest: Rc<Registers>,
 }
 
 /// The registers right before a call, as far as its basic block tells, and the name of what it calls.
@@ -190,8 +195,7 @@ pub fn follow(module: &Module, back: u64, out: Option<Value>) -> Flow {
         Some(address) => {
             state.registers[RAX] = None;
             state.memory.push((address, (Base::Result, 0)));
-            let place = Place::Memory(address);
-            flow.sightings.push(Sighting { pc: back, place, ahead: 0, registers: state.registers });
+            flow.sight(back, Place::Memory(address), 0, &state.registers);
         }
     }
     let mut factory = InstructionInfoFactory::new();
@@ -199,20 +203,26 @@ pub fn follow(module: &Module, back: u64, out: Option<Value>) -> Flow {
     let mut begun = FxHashSet::default();
     while let Some((from, state)) = ways.pop() {
         if begun.len() < MOST_WAYS && begun.insert(from) {
-            walk(module, &function, from, state, &mut factory, &mut ways, &mut flow);
+            let branch = |to: u64, state: &State| {
+                // One that would not be begun is not worth its registers.
+                if begun.len() < MOST_WAYS && !begun.contains(&to) {
+                    ways.push((to, state.clone()));
+                }
+            };
+            walk(module, &function, from, state, &mut factory, branch, &mut flow);
         }
     }
     flow
 }
 
-/// Follows one way; others that branch off are added to `ways`.
+/// Follows one way; `branch` is told of others.
 fn walk(
     module: &Module,
     function: &Function<'_>,
     from: u64,
     mut state: State,
     factory: &mut InstructionInfoFactory,
-    ways: &mut Vec<(u64, State)>,
+    mut branch: impl FnMut(u64, &State),
     flow: &mut Flow,
 ) {
     let mut pc = from;
@@ -228,7 +238,7 @@ fn walk(
             }
             FlowControl::ConditionalBranch if i.is_jcc_short_or_near() => {
                 if function.holds(i.near_branch_target()) {
-                    ways.push((i.near_branch_target(), state.clone()));
+                    branch(i.near_branch_target(), &state);
                 }
             }
             FlowControl::UnconditionalBranch if function.holds(i.near_branch_target()) => {
@@ -299,9 +309,17 @@ impl Flow {
         let memory = state.memory.iter().map(|(address, value)| (Place::Memory(*address), Some(*value)));
         for (place, value) in registers.chain(memory) {
             if let Some((Base::Result, ahead @ 0..=HEADER)) = value {
-                self.sightings.push(Sighting { pc, place, ahead, registers: state.registers });
+                self.sight(pc, place, ahead, &state.registers);
             }
         }
+    }
+
+    fn sight(&mut self, pc: u64, place: Place, ahead: i64, registers: &Registers) {
+        // Where a register holds the pointer itself, nobody asks for the others.
+        if matches!(place, Place::Memory(_)) && *self.latest != *registers {
+            self.latest = Rc::new(*registers);
+        }
+        self.sightings.push(Sighting { pc, place, ahead, registers: Rc::clone(&self.latest) });
     }
 
     fn stored(&mut self, address: Value, value: Option<Value>) {

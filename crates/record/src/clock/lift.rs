@@ -164,7 +164,8 @@ impl Code {
         let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
         let mut factory = InstructionInfoFactory::new();
         let mut instruction = Instruction::default();
-        let (mut ops, mut targets) = (Vec::new(), Vec::new());
+        // Instructions are four bytes long on average. A list that has to grow is copied, and what it leaves is memory to clear.
+        let (mut ops, mut targets) = (Vec::with_capacity(bytes.len() / 3 + 1), Vec::new());
         let mut leader = true;
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
@@ -272,9 +273,10 @@ fn lift(i: &Instruction, factory: &mut InstructionInfoFactory, leader: bool) -> 
     let mut operands = [None; 2];
     if !no_access {
         // Data before implicit stack: the first operand is the one that rules ask for.
-        let mut found: Vec<Operand> = info.used_memory().iter().filter_map(|m| operand(i, m)).collect();
-        found.sort_by_key(|o| o.implicit_stack);
-        for (slot, operand) in operands.iter_mut().zip(found) {
+        let found = |implicit: bool| {
+            info.used_memory().iter().filter_map(|m| operand(i, m)).filter(move |o| o.implicit_stack == implicit)
+        };
+        for (slot, operand) in operands.iter_mut().zip(found(false).chain(found(true))) {
             *slot = Some(operand);
         }
     }

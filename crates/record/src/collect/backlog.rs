@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use numamma_trace::DatasetWriter;
 use numamma_wire::{Event, Options, Segment};
 
-use super::{Collector, LibraryReader, MOST_WAITING, Told};
+use super::merge::Batch;
+use super::{Collector, LibraryReader, MOST_WAITING};
 use crate::session::Session;
 use crate::sink::Sink;
 
@@ -17,13 +18,15 @@ fn the_reader_learns_of_progress_while_events_are_applied() {
     let writer = DatasetWriter::create(&dir.path().join("d"), false).expect("a dataset");
     let mut session = Session::new(Sink::new(writer), 1_000_000, 4096);
     let mut collector = Collector::default();
-    let event = |time| Told { time, pid: 1, tid: 1, event: Event::Unmap { address: 0, length: 0, tentative: false } };
-    collector.told = (0..5000).map(event).collect();
+    let mut batch = Batch::default();
+    (0..5000).for_each(|time| batch.push(time, Event::Unmap { address: 0, length: 0, tentative: false }));
+    batch.end_run(1, 1);
+    collector.told.add(batch);
     let told = RefCell::new(Vec::new());
     collector.apply_until(4000, &mut session, |left| told.borrow_mut().push(left));
     // Those that must wait for their order are no work yet.
     assert_eq!(*told.borrow(), [4000, 2976, 1952, 928, 0]);
-    assert_eq!(collector.told.len(), 1000);
+    assert_eq!(collector.told.weight_until(i64::MAX), 1000);
 }
 
 #[test]

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use numamma_trace::{DatasetWriter, LossKind};
 use numamma_wire::{Clock, ENVIRONMENT, Event, Options, Segment, is_younger};
 
-use super::{LibraryReader, Told, now};
+use super::merge::Merge;
+use super::{LibraryReader, now};
 use crate::session::Session;
 use crate::sink::Sink;
 use crate::space::Live;
@@ -83,7 +84,7 @@ fn is_ours(size: u64) -> bool {
 fn live(session: &Session, pid: i32, address: u64) -> Option<Live> {
     let process = &session.tasks.processes[session.tasks.present(pid)?];
     let (start, object) = process.space.heap.find(address)?;
-    (start == address).then_some(*object)
+    (start == address).then_some(object)
 }
 
 /// What the log says of one address, and how far it has been met.
@@ -220,11 +221,9 @@ fn record(
     let mut child = command.envs(environment.iter().copied()).spawn().expect("start the program");
 
     let reader = LibraryReader::new(&segment);
-    let (mut pending, mut events) = (Vec::new(), Vec::new());
-    let mut apply = |pending: &mut Vec<Told>, limit: i64| {
-        pending.sort_by_key(|told| told.time);
-        let ready = pending.partition_point(|told| told.time < limit);
-        events.extend(pending.drain(..ready).map(|told| (told.time, told.pid, told.tid, told.event)));
+    let (mut pending, mut events) = (Merge::default(), Vec::new());
+    let mut apply = |pending: &mut Merge, limit: i64| {
+        pending.each_until(limit, |time, pid, tid, event| events.push((time, pid, tid, event.clone())));
     };
     let status = std::thread::scope(|scope| {
         scope.spawn(|| reader.run(|| ()));
@@ -295,19 +294,19 @@ fn check(dir: &Path, mut recorded: Recorded) -> usize {
     for (n, (time, pid, tid, event)) in events.into_iter().enumerate() {
         let change = Change::of(&event);
         let (Some(change), Some(history)) = (change, recorded.histories.get_mut(&pid)) else {
-            session.event(time, pid, tid, event);
+            session.event(time, pid, tid, &event);
             continue;
         };
         let at = format!("event {n}, {event:x?} of {pid}/{tid}");
         match change {
             Change::Made { address, size } if !is_ours(size) => {
-                session.event(time, pid, tid, event);
+                session.event(time, pid, tid, &event);
                 history.foreign.insert(address);
             }
             Change::Made { address, size } => {
                 let Event::Alloc { replaces, version, .. } = event else { unreachable!() };
                 let moments = history.by_address.get_mut(&address).unwrap_or_else(|| panic!("not in the log: {at}"));
-                session.event(time, pid, tid, event);
+                session.event(time, pid, tid, &event);
                 let object = live(&session, pid, address).unwrap_or_else(|| panic!("it does not live: {at}"));
                 let maker = session.tasks.threads[object.thread as usize].row.tid;
                 assert_eq!((size, tid), (object.bytes, maker), "{at}");
@@ -335,11 +334,11 @@ fn check(dir: &Path, mut recorded: Recorded) -> usize {
                 stack_of.insert((pid, pid == tid, made.site), object.stack);
             }
             Change::Released { address, .. } if history.foreign.remove(&address) => {
-                session.event(time, pid, tid, event);
+                session.event(time, pid, tid, &event);
             }
             Change::Released { address, version } => {
                 let tentative = matches!(event, Event::Free { tentative: true, .. });
-                session.event(time, pid, tid, event);
+                session.event(time, pid, tid, &event);
                 let Some(moments) = history.by_address.get_mut(&address) else { continue };
                 // What fails to be reallocated is released for a moment, and then again or never.
                 if tentative && !matches!(moments.log.get(moments.met), Some(Logged::Released { .. })) {
@@ -355,7 +354,7 @@ fn check(dir: &Path, mut recorded: Recorded) -> usize {
                 }
             }
             Change::TakenBack { address } => {
-                session.event(time, pid, tid, event);
+                session.event(time, pid, tid, &event);
                 if let Some(moments) = history.by_address.get_mut(&address) {
                     (moments.lives, moments.met) = moments.before;
                 }

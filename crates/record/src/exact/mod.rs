@@ -25,20 +25,20 @@ use crate::space::Space;
 use crate::tasks::ThreadId;
 
 impl Session {
-    /// Applies what the plug-in tells; returns the event if it is another's.
-    pub(crate) fn counted(&mut self, time: i64, pid: i32, tid: i32, event: Event) -> Option<Event> {
-        match event {
-            Event::Counting { executable } => self.counting(time, pid, &executable),
-            Event::Accesses { address, tid, counts } => self.accessed(time, pid, tid, address, &counts),
+    /// Applies what the plug-in tells; returns whether the event was that.
+    pub(crate) fn counted(&mut self, time: i64, pid: i32, tid: i32, event: &Event) -> bool {
+        match *event {
+            Event::Counting { ref executable } => self.counting(time, pid, executable),
+            Event::Accesses { address, tid, ref counts } => self.accessed(time, pid, tid, address, counts),
             Event::Counted => self.emulated().all_sent(pid),
             Event::Touch { address, ip, write } => self.touched_first(time, pid, tid, address, ip, write),
             Event::Unsupported(what) => match what {
                 Unsupported::Instruction(ip) => self.emulated().unknown_instruction = Some((pid, ip)),
                 Unsupported::Call(number) => self.emulated().lacks(number),
             },
-            other => return Some(other),
+            _ => return false,
         }
-        None
+        true
     }
 
     fn emulated(&mut self) -> &mut Emulated {

@@ -6,6 +6,7 @@
 //!   heap object -> thread-local storage -> mmap'ed object -> variable of an image -> stack -> any other mapping
 //! ```
 
+mod front;
 pub mod images;
 pub mod live;
 pub mod mappings;
@@ -18,7 +19,7 @@ pub use live::{Live, LiveObjects};
 pub use mappings::{Mapping, Mappings};
 
 /// One address space. A fork shares the tables, and most of them even when one side changes them.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Space {
     /// What is mapped.
     pub mappings: Mappings,
@@ -31,6 +32,16 @@ pub struct Space {
 }
 
 impl Space {
+    /// That of a forked process.
+    pub fn fork(&mut self) -> Self {
+        Self {
+            mappings: self.mappings.clone(),
+            images: Rc::clone(&self.images),
+            heap: self.heap.fork(),
+            maps: self.maps.fork(),
+        }
+    }
+
     /// A new mapping, as the kernel reports it. Returns the address ranges of images that it replaced.
     pub fn map(&mut self, start: u64, mapping: Mapping) -> Vec<(u64, u64)> {
         let gone = if mapping.is_file() {

@@ -52,12 +52,26 @@ impl<V: Copy> OrderedMap<V> {
     /// Puts `value` at `key`; returns what was there.
     pub fn insert(&mut self, key: u64, value: V) -> Option<V> {
         let (old, split) = Rc::make_mut(&mut self.root).insert(key, value);
+        self.rise(split);
+        old
+    }
+
+    /// Puts `value` at `key` if `key..end` can be seen to be free on the way there: no entry begins in it, and the one before
+    /// does not reach into it, which `reaches` says. Returns where the next entry begins at the earliest. `None`, and nothing
+    /// done: it is not free, or a neighbour lies in another node.
+    pub fn insert_free(&mut self, key: u64, end: u64, value: V, reaches: impl Fn(u64, &V) -> bool) -> Option<u64> {
+        let (next, split) = Rc::make_mut(&mut self.root).insert_free(key, end, u64::MAX, value, &reaches)?;
+        self.rise(split);
+        Some(next)
+    }
+
+    /// The root was split: there is a new one above it.
+    fn rise(&mut self, split: Option<Rc<Node<V>>>) {
         if let Some(right) = split {
             let left = std::mem::take(self).root;
             let keys = vec![0, right.keys[0]];
             self.root = Rc::new(Node { keys, below: Below::Children(vec![left, right]) });
         }
-        old
     }
 
     /// Takes out what is at `key`.
@@ -114,6 +128,37 @@ impl<V: Copy> Node<V> {
                 let (old, split) = Rc::make_mut(&mut children[at]).insert(key, value);
                 let right = split.and_then(|new| add(&mut self.keys, children, at + 1, new.keys[0], new));
                 (old, right.map(|(keys, children)| Rc::new(Self { keys, below: Below::Children(children) })))
+            }
+        }
+    }
+
+    /// `bound`: no neighbour to the right has an entry below it. Returns where the next entry begins at the earliest, and a new
+    /// right neighbour if the node had to be split.
+    fn insert_free(
+        &mut self,
+        key: u64,
+        end: u64,
+        bound: u64,
+        value: V,
+        reaches: &impl Fn(u64, &V) -> bool,
+    ) -> Option<(u64, Option<Rc<Self>>)> {
+        match &mut self.below {
+            Below::Values(values) => {
+                let at = self.keys.partition_point(|&at| at < end);
+                let before = at.checked_sub(1)?;
+                let next = self.keys.get(at).copied().unwrap_or(bound);
+                if self.keys[before] >= key || next < end || reaches(self.keys[before], &values[before]) {
+                    return None;
+                }
+                let right = add(&mut self.keys, values, at, key, value);
+                Some((next, right.map(|(keys, values)| Rc::new(Self { keys, below: Below::Values(values) }))))
+            }
+            Below::Children(children) => {
+                let at = child_for(&self.keys, key);
+                let bound = self.keys.get(at + 1).copied().unwrap_or(bound);
+                let (next, split) = Rc::make_mut(&mut children[at]).insert_free(key, end, bound, value, reaches)?;
+                let right = split.and_then(|new| add(&mut self.keys, children, at + 1, new.keys[0], new));
+                Some((next, right.map(|(keys, children)| Rc::new(Self { keys, below: Below::Children(children) }))))
             }
         }
     }
