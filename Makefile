@@ -12,7 +12,7 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test soak bench bench-heap intervals lint clean
+.PHONY: help setup build web demo test soak bench bench-heap intervals validate lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
@@ -65,6 +65,11 @@ intervals: ## record workloads at growing sampling intervals: who owns which pag
 	@scripts/setup --for bench
 	cargo build $(LOCKED) --workspace --bin numamma --bin interval-table
 	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/interval-table
+
+validate: ## compare estimated counts of accesses with exact ones of the same work (an hour; VALIDATE=--quick: minutes)
+	@scripts/setup --for test
+	cargo build $(LOCKED) --workspace --bin numamma --bin validate
+	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/validate $(VALIDATE)
 
 lint: ## check format, lints and the rules of the source tree
 	@scripts/setup --for build

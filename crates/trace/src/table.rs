@@ -151,8 +151,12 @@ mod tests {
             ("markers", 3),
             ("code", 8),
         ];
+        /// Tables that came later, and what says in `meta.json` that a recording has them.
+        const LATER: [(&str, &str); 1] = [("grounds", "sampler.counted")];
         let needed = |columns: &[Column]| columns.iter().filter(|column| column.required).count();
-        let now: Vec<(&str, usize)> = ALL_TABLES.iter().map(|table| (table.name, needed(table.columns))).collect();
+        let later = |name: &str| LATER.iter().any(|(later, _)| *later == name);
+        let first = ALL_TABLES.iter().filter(|table| !later(table.name));
+        let now: Vec<(&str, usize)> = first.map(|table| (table.name, needed(table.columns))).collect();
         assert_eq!(now, FIRST);
     }
 }
