@@ -31,6 +31,8 @@ const EVEN: std::ops::RangeInclusive<f64> = 0.2..=0.5;
 /// Flows change by less than this part: enough.
 const SETTLED: f64 = 1e-4;
 const MOST_SWEEPS: usize = 400;
+/// Edges that are looked at in all sweeps: the end of a recording must not wait for a function of a hundred thousand.
+const MOST_STEPS: usize = 200_000;
 
 /// What an instruction takes in code that runs seldom, nanoseconds: much of it is not in the caches.
 const PER_OP_COLD: f64 = 1.0;
@@ -120,7 +122,12 @@ fn rounds_of(remaining: &Remaining) -> Option<f64> {
 /// Solves for the frequencies of `graph`'s blocks.
 pub fn solve(code: &Code, graph: &Graph, evidence: &Evidence, time: Time) -> Frequencies {
     let mut system = System::new(code, graph, evidence, time);
-    for _ in 0..MOST_SWEEPS {
+    // Without a counter each block stands for itself, and large functions take fewer looks.
+    let most = match system.rates.iter().any(Option::is_some) {
+        true => (MOST_STEPS / graph.edges.len().max(1)).clamp(10, MOST_SWEEPS),
+        false => 0,
+    };
+    for _ in 0..most {
         if system.sweep() < SETTLED {
             break;
         }
