@@ -360,13 +360,12 @@ impl Session {
         for (n, access) in found.iter().enumerate() {
             let costs = blamed && n == 0;
             let (touched, _) = self.touch(process, thread, access.addr, time);
+            let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
             if access.accesses > 0.0 {
-                let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
                 let weight = access.accesses * self.thinning.factor() as f32;
                 learnt.weigh((thread as i32, row_ip, access.operand.access as i32), access.op, weight);
             }
             let Some(site) = self.judge(process, access.addr, touched, costs) else { continue };
-            let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
             let place = self.place(process, row_ip);
             self.code_places.note(process, row_ip, place);
             kept |= costs;
@@ -440,12 +439,14 @@ impl Session {
 
     /// What turns the weights of the samples' rows into counts of accesses.
     pub fn count_factors(&self) -> Factors {
-        self.code.factors(self.period - self.clock.cost)
+        // At the shortest periods a sample costs as much as it stands for.
+        self.code.factors((self.period - self.clock.cost).max(self.period / 4))
     }
 
     /// A number of samples as a part (0..1) of those that show a data access.
     pub fn share_of_data_samples(&self, samples: u64) -> f64 {
-        samples as f64 / self.data_samples.max(1) as f64
+        // Blocks with ground have samples at instructions without access, too.
+        (samples as f64 / self.data_samples.max(1) as f64).min(1.0)
     }
 
     fn push_unknown(&mut self, taken: Taken, ip: u64, rule: Rule) {

@@ -23,13 +23,13 @@ use frequency::{Frequencies, Time};
 use graph::Graph;
 use resample::{Random, resampled};
 
-/// What an instruction that does not stall takes where nothing tells, nanoseconds: a quarter of a 1 GHz cycle.
+/// What an instruction that does not stall takes where nothing tells, nanoseconds.
 const PER_OP: f64 = 0.25;
-/// Elements that a repeated string instruction moves in a nanosecond, roughly: 32 bytes a cycle, of one to eight each.
+/// Elements that a repeated string instruction moves in a nanosecond: an assumption, for 32 bytes a cycle of one to eight each.
 const ELEMENTS_PER_NS: f64 = 16.0;
 /// Solutions of evidence drawn anew, for the error.
 const REPLICATES: u64 = 8;
-/// No count is better than this, relative: what the model leaves out. See docs/VALIDATION.md.
+/// No count is better than this, relative: what the model leaves out.
 const LEAST_ERROR: f64 = 0.01;
 /// Code with fewer samples tells nothing of what an instruction takes.
 const LEAST_SAMPLES: u64 = 50;
@@ -103,10 +103,12 @@ impl Learnt {
         factors.covered += grounded.map(|block| u64::from(evidence.blocks[block].samples)).sum::<u64>();
         let errors = errors(code, graph, &evidence, &found, time);
         let mut grounds: FxHashMap<(i32, usize), i32> = FxHashMap::default();
+        // Programs may have many threads.
+        let mut totals: FxHashMap<usize, f64> = FxHashMap::default();
         for (&(thread, ip, access), weight) in &self.weights {
             let block = graph.block_of(weight.op);
             let Some(own) = self.threads.get(&thread).filter(|_| weight.sum > 0.0) else { continue };
-            let share = self.share(graph, block, found.ground[block], own, &evidence);
+            let share = self.share(graph, block, found.ground[block], own, &evidence, &mut totals);
             let op = &code.ops[weight.op];
             let slots = op.operands.iter().flatten().filter(|operand| operand.access as i32 == access).count();
             let runs = match evidence.repeats.get(&weight.op) {
@@ -131,12 +133,22 @@ impl Learnt {
                 }),
                 _ => NONE,
             };
-            factors.of.insert((thread, ip, access), ((accesses / weight.sum) as f32, ground));
+            // Windows of code in memory may overlap: each has its part of an instruction's rows.
+            let of = factors.of.entry((thread, ip, access)).or_default();
+            *of = Factor { accesses: of.accesses + accesses, weight: of.weight + weight.sum, ground };
         }
     }
 
-    /// The part of a block's runs that a thread made.
-    fn share(&self, graph: &Graph, block: usize, ground: Option<usize>, own: &Evidence, all: &Evidence) -> f64 {
+    /// The part of a block's runs that a thread made. `totals`: what is known of all threads' rounds, by loop.
+    fn share(
+        &self,
+        graph: &Graph,
+        block: usize,
+        ground: Option<usize>,
+        own: &Evidence,
+        all: &Evidence,
+        totals: &mut FxHashMap<usize, f64>,
+    ) -> f64 {
         let samples = |evidence: &Evidence, blocks: &[usize]| -> f64 {
             blocks.iter().filter_map(|&block| evidence.blocks.get(block)).map(|seen| f64::from(seen.samples)).sum()
         };
@@ -148,7 +160,7 @@ impl Learnt {
                 let rate = evidence.loops.get(n).and_then(|counters| frequency::rate(counters));
                 rate.map_or(pooled, |rate| rate.drawn_to(pooled)) * samples(evidence, blocks)
             };
-            let total: f64 = self.threads.values().map(rounds).sum();
+            let total = *totals.entry(n).or_insert_with(|| self.threads.values().map(rounds).sum());
             if total > 0.0 {
                 return rounds(own) / total;
             }
@@ -178,11 +190,18 @@ fn errors(code: &Code, graph: &Graph, evidence: &Evidence, found: &Frequencies, 
     squares.iter().map(|square| (square / REPLICATES as f64).sqrt()).collect()
 }
 
+/// What the rows of one key stand for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Factor {
+    accesses: f64,
+    weight: f64,
+    ground: i32,
+}
+
 /// What turns weights into counts.
 #[derive(Debug, Default)]
 pub struct Factors {
-    /// The factor, and the number of its ground.
-    pub of: FxHashMap<RowKey, (f32, i32)>,
+    of: FxHashMap<RowKey, Factor>,
     pub grounds: Vec<GroundRow>,
     /// Samples in code whose counts have ground.
     pub covered: u64,
@@ -207,11 +226,11 @@ impl Factors {
 
     /// Turns the weight of a row into a count.
     pub fn apply(&self, row: &mut SampleRow) {
-        if let Some(&(factor, ground)) = self.of.get(&(row.thread, row.ip as u64, row.access))
+        if let Some(of) = self.of.get(&(row.thread, row.ip as u64, row.access))
             && row.accesses > 0.0
         {
-            row.accesses *= factor;
-            row.ground = ground;
+            row.accesses *= (of.accesses / of.weight) as f32;
+            row.ground = of.ground;
         }
     }
 
