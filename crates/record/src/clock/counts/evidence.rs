@@ -91,7 +91,6 @@ pub struct Remaining {
     pub samples: u32,
     pub sum: f64,
     pub squares: f64,
-    pub most: f64,
 }
 
 impl Remaining {
@@ -99,14 +98,12 @@ impl Remaining {
         self.samples += 1;
         self.sum += rounds;
         self.squares += rounds * rounds;
-        self.most = self.most.max(rounds);
     }
 
     fn join(&mut self, other: &Self) {
         self.samples += other.samples;
         self.sum += other.sum;
         self.squares += other.squares;
-        self.most = self.most.max(other.most);
     }
 }
 

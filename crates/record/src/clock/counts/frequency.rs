@@ -11,8 +11,9 @@
 //! | a block | its time outside of stalls is its instructions times what one takes | hardly |
 //!
 //! They are met one after the other by scaling the flows that they are about, the soft ones only in part, until nothing
-//! changes any more (multiplicative algebraic reconstruction: Gordon, Bender, Herman 1970). So flows stay positive, and where
-//! nothing firm is known the last line decides, as in DCPI (Anderson et al. 1997, section 6).
+//! changes any more (multiplicative algebraic reconstruction: Gordon, Bender, Herman 1970). So flows stay positive.
+//!
+//! Outside of loops with a good counter only the last line counts, block by block: relations between guesses make them worse.
 
 use super::super::lift::Code;
 use super::evidence::{CounterEvidence, Evidence, Pairs, Remaining};
@@ -41,6 +42,9 @@ const COLD: f64 = 16.0;
 
 /// Of a sample that may have waited for memory, the part that is taken for work.
 const STALLED: f64 = 0.25;
+
+/// The most that a block without samples may have taken, in samples.
+const UNSEEN: f64 = 0.2;
 
 /// What the solution rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,10 +138,9 @@ pub fn solve(code: &Code, graph: &Graph, evidence: &Evidence, time: Time) -> Fre
     }
     let ground: Vec<Option<usize>> =
         (0..graph.blocks.len()).map(|block| graph.loops_of(block).find(|&n| system.rates[n].is_some())).collect();
-    // Without ground each block stands for itself: relations between guesses would make them worse.
     let runs = ground.iter().enumerate().map(|(block, ground)| match ground {
         Some(_) => system.through(block),
-        None => system.alone[block],
+        None => system.density[block].0,
     });
     Frequencies { runs: runs.collect(), ground }
 }
@@ -186,8 +189,6 @@ struct System<'a> {
     rounds: Vec<Option<f64>>,
     /// By block: how often it ran by its time, and how much that counts.
     density: Vec<(f64, f64)>,
-    /// By block: how often it ran by its time, where that is all that is known.
-    alone: Vec<f64>,
 }
 
 impl<'a> System<'a> {
@@ -202,16 +203,11 @@ impl<'a> System<'a> {
                 let ops = code.ops[block.first..=block.last].len() as f64;
                 let busy = f64::from(seen.samples - seen.stalled.min(seen.samples));
                 // A block that was never seen may have run, but not often.
-                let runs = if seen.samples == 0 { 0.2 } else { busy.max(0.2) } * time.period / (ops * per_op);
+                let worked = (busy + STALLED * f64::from(seen.stalled)).max(UNSEEN);
+                let runs = worked * time.period / (ops * per_op);
                 (runs, 0.05 * (busy + 0.5) / (busy + 4.0))
             })
             .collect();
-        let alone = graph.blocks.iter().zip(&evidence.blocks).map(|(block, seen)| {
-            let ops = code.ops[block.first..=block.last].len() as f64;
-            let busy = f64::from(seen.samples - seen.stalled.min(seen.samples)) + STALLED * f64::from(seen.stalled);
-            busy * time.period / (ops * per_op)
-        });
-        let alone = alone.collect();
         let mut flow = vec![0.0; graph.edges.len()];
         for (block, (runs, _)) in graph.blocks.iter().zip(&density) {
             for &edge in &block.out {
@@ -230,7 +226,7 @@ impl<'a> System<'a> {
             counters.iter().max_by_key(|c| c.remaining.samples).and_then(|counter| rounds_of(&counter.remaining))
         });
         let edges = graph.loops.iter().map(|of| LoopEdges::of(graph, of)).collect();
-        Self { graph, evidence, edges, rates: rates.collect(), rounds: rounds.collect(), density, alone, flow }
+        Self { graph, evidence, edges, rates: rates.collect(), rounds: rounds.collect(), density, flow }
     }
 
     fn sum(&self, edges: &[usize]) -> f64 {
@@ -388,12 +384,7 @@ mod tests {
         let rest = &mut evidence.loops[1][0].remaining;
         (0..1000).for_each(|n| {
             let left = f64::from(n % 100);
-            *rest = Remaining {
-                samples: rest.samples + 1,
-                sum: rest.sum + left,
-                squares: rest.squares + left * left,
-                most: rest.most.max(left),
-            };
+            *rest = Remaining { samples: rest.samples + 1, sum: rest.sum + left, squares: rest.squares + left * left };
         });
         let found = solve(&code, &graph, &evidence, TIME);
         near(found.runs[0], 500_000.0);

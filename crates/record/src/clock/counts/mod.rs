@@ -241,3 +241,63 @@ impl Factors {
         ground
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::Machine;
+    use super::evidence::Clock;
+    use super::*;
+
+    /// add rax,[rdi]; ret
+    const LOAD: &[u8] = &[0x48, 0x03, 0x07, 0xc3];
+
+    fn sampled(code: &Code, samples: u64) -> Learnt {
+        let (mut learnt, machine) = (Learnt::default(), Machine::new([0; 16], 0, 0, None));
+        for number in 0..samples {
+            let sample = Sample {
+                at: 1,
+                center: 0,
+                stalled: false,
+                time: number as i64 * 1_000_000,
+                clock: Clock::default(),
+                number,
+                machine: &machine,
+            };
+            learnt.add(code, 7, sample);
+            learnt.weigh((7, 0x1000, 1), 0, 1.0);
+        }
+        learnt
+    }
+
+    fn row() -> SampleRow {
+        SampleRow {
+            time: 0,
+            thread: 7,
+            cpu: 0,
+            ip: 0x1000,
+            addr: 0,
+            bytes: 8,
+            access: 1,
+            rule: 3,
+            cost: 0,
+            accesses: 1.0,
+            ground: NONE,
+        }
+    }
+
+    fn counted(units: &[(&Code, &Learnt)], rows: u64) -> f64 {
+        let factors = Factors::find(units.iter().copied(), 1e6);
+        let mut row = row();
+        factors.apply(&mut row);
+        f64::from(row.accesses) * rows as f64
+    }
+
+    #[test]
+    fn windows_that_hold_the_same_instruction_share_its_rows() {
+        let code = Code::decode(LOAD, 0x1000, true);
+        let (few, many) = (sampled(&code, 10), sampled(&code, 30));
+        let apart = counted(&[(&code, &few)], 10) + counted(&[(&code, &many)], 30);
+        let together = counted(&[(&code, &few), (&code, &many)], 40);
+        assert!((together / apart - 1.0).abs() < 1e-5, "{together} {apart}");
+    }
+}

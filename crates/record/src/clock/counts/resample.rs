@@ -74,7 +74,6 @@ fn shift(remaining: &mut Remaining, random: &mut Random) {
     let factor = (1.0 + spread / mean / n.sqrt() * random.normal()).max(0.1);
     remaining.sum *= factor;
     remaining.squares *= factor * factor;
-    remaining.most *= factor;
 }
 
 #[cfg(test)]
