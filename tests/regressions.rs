@@ -1,7 +1,7 @@
 //! Defects that were found once: each program is the smallest that showed one.
 
-use numamma_tests::Place;
 use numamma_tests::report::{Object, Report};
+use numamma_tests::{Place, Run};
 
 /// Compiles and records a C program; the report of it.
 fn record(source: &str, flags: &[&str]) -> Report {
@@ -119,4 +119,20 @@ fn a_process_that_is_left_running_is_named() {
         int main(void) { if (fork()) { usleep(100000); return 0; } sleep(3); return 0; }";
     let report = record(source, &[]);
     assert_eq!(report.lost("left_running"), 1, "{:?}", report.losses);
+}
+
+/// At a period shorter than what a sample costs, no time was left for the program: counts of accesses were negative.
+#[test]
+fn counts_at_the_shortest_period() {
+    let place = Place::alone();
+    let source =
+        "volatile long a[4096]; int main(void) { for (long i = 0; i < 300000000; i++) a[i & 4095] = i; return 0; }";
+    let program = place.compile("gcc", "program", source, &["-O2"]);
+    let run = Run::numamma().args(["record", "--period", "10000", "-o"]).arg(place.dataset());
+    run.arg("--").arg(&program).run().success();
+    let report = Report::of(&place.dataset());
+    for object in &report.objects {
+        assert!(object.accesses.reads >= 0.0 && object.accesses.writes >= 0.0, "{object:?}");
+    }
+    assert!(first(&report).accesses.writes > 0.0, "{:?}", first(&report));
 }
