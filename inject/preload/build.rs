@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-const FOLDERS: [&str; 4] = ["base", "emit", "hooks", "unwind"];
+const FOLDERS: [&str; 5] = ["base", "emit", "hooks", "place", "unwind"];
 
 const FLAGS: &[&str] = &[
     "-std=gnu11",
@@ -51,7 +51,7 @@ fn main() {
         println!("cargo:rerun-if-changed={folder}");
         sources.extend(c_files(Path::new(folder)));
     }
-    println!("cargo:rerun-if-changed=../wire/include/numamma_wire.h");
+    println!("cargo:rerun-if-changed=../wire/include");
     println!("cargo:rerun-if-changed=build.rs");
 
     let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();

@@ -10,6 +10,9 @@ void nmm_join(void);
 /* The program's environment; NULL if it is not known yet. */
 char **nmm_environment(void);
 
+/* The value of the variable `name` (with its "=") of the environment, if it is /proc/PID/fd/N: nothing else is ever opened. */
+const char *nmm_shared_file(const char *name);
+
 /* Where the ring is mapped, NULL if that is not possible. */
 char *nmm_map_ring(uint32_t index);
 

@@ -32,18 +32,16 @@ char **nmm_environment(void)
     return (char **)(stack + 1 + stack[0] + 1);
 }
 
-/* The value of NMM_ENV_SEGMENT, if it is /proc/PID/fd/N: nothing else is ever opened. */
-static const char *segment_path(void)
+const char *nmm_shared_file(const char *name)
 {
-    static const char name[] = NMM_ENV_SEGMENT "=";
     static const char shape[] = "/proc/#/fd/#";
     char **entry = nmm_environment();
     for (; entry && *entry; entry++) {
         const char *value = *entry;
         size_t i = 0;
-        while (i < sizeof name - 1 && value[i] == name[i])
+        while (name[i] && value[i] == name[i])
             i++;
-        if (i < sizeof name - 1)
+        if (name[i])
             continue;
         const char *path = value += i;
         for (const char *s = shape; *s; s++) {
@@ -190,7 +188,7 @@ static void end_rings_of_old_image(void)
 
 void nmm_join(void)
 {
-    const char *path = segment_path();
+    const char *path = nmm_shared_file(NMM_ENV_SEGMENT "=");
     if (path == NULL || getauxval(AT_SECURE))
         return;
     size_t length = 0;

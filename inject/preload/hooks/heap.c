@@ -8,6 +8,7 @@
 #include "../emit/note.h"
 #include "../emit/ring.h"
 #include "../emit/stack.h"
+#include "../place/gather.h"
 #include "hooks.h"
 #include "recent.h"
 
@@ -103,6 +104,47 @@ static NMM_COLD void *take(size_t size, size_t alignment)
 
 #define FORWARD(name) (nmm_real.name != NULL && nmm_self.scratch == NULL)
 
+/* What is gathered by the plan is not the allocator's. */
+static inline void release(void *block)
+{
+    if (unlikely(nmm_is_gathered(block))) {
+        nmm_gathered_free(block);
+        return;
+    }
+    nmm_placed_ends(block);
+    nmm_real.free(block);
+}
+
+static NMM_COLD void *regrow(void *old, size_t bytes)
+{
+    const size_t usable = nmm_gathered_size(old);
+    if (bytes > 0 && bytes <= usable)
+        return old;
+    void *block = bytes > 0 ? nmm_real.malloc(bytes) : NULL;
+    if (block != NULL)
+        memcpy(block, old, usable < bytes ? usable : bytes);
+    if (block != NULL || bytes == 0)
+        nmm_gathered_free(old);
+    return block;
+}
+
+static inline void *real_realloc(void *old, size_t bytes)
+{
+    if (unlikely(nmm_is_gathered(old)))
+        return regrow(old, bytes);
+    if (old != NULL)
+        nmm_placed_ends(old);
+    return nmm_real.realloc(old, bytes);
+}
+
+/* Without a recording a hook only forwards, and places what a plan is about. */
+#define PLACED(size, expression)                     \
+    do {                                             \
+        void *placed = (expression);                 \
+        nmm_placed_block(placed, (size), NMM_FRAME); \
+        return placed;                               \
+    } while (0)
+
 /* Records what `expression` allocated; without permission to record, or without the real function, the alternatives. */
 #define ALLOCATE(name, api, size, expression, otherwise)       \
     do {                                                       \
@@ -110,20 +152,46 @@ static NMM_COLD void *take(size_t size, size_t alignment)
         struct nmm_thread *self = enter(frame);                \
         if (unlikely(self == NULL || nmm_real.name == NULL)) { \
             if (FORWARD(name))                                 \
-                return (expression);                           \
+                PLACED(size, expression);                      \
             return (otherwise);                                \
         }                                                      \
         uint32_t depth = nmm_allocator_enter(self, frame);     \
         void *block = (expression);                            \
         nmm_allocator_leave(self, depth);                      \
+        nmm_placed_block(block, (size), frame);                \
         if (likely(block != NULL))                             \
             acquired(self, (api), block, (size), frame);       \
         return block;                                          \
     } while (0)
 
+/* Not in the allocator's own code, nor before we have found out what is there. */
+static NMM_COLD void *gather(size_t size, bool zeroed, const uintptr_t *frame)
+{
+    return nmm_self.scratch == NULL && nmm_self.in_allocator == 0 ? nmm_gather(size, zeroed, frame) : NULL;
+}
+
+static inline void *real_malloc(size_t size, const uintptr_t *frame)
+{
+    void *block = unlikely(nmm_place.gathers > 0) ? gather(size, false, frame) : NULL;
+    return likely(block == NULL) ? nmm_real.malloc(size) : block;
+}
+
+static inline void *real_calloc(size_t count, size_t size, const uintptr_t *frame)
+{
+    size_t bytes;
+    if (unlikely(nmm_place.gathers > 0) && !__builtin_mul_overflow(count, size, &bytes)) {
+        void *block = gather(bytes, true, frame);
+        if (block != NULL)
+            return block;
+    }
+    return nmm_real.calloc(count, size);
+}
+
 void *nmm_hook_malloc(size_t size)
 {
-    ALLOCATE(malloc, NMM_MALLOC, size, nmm_real.malloc(size), take(size, 1));
+    if (likely(nmm_forwards()))
+        PLACED(size, real_malloc(size, NMM_FRAME));
+    ALLOCATE(malloc, NMM_MALLOC, size, real_malloc(size, frame), take(size, 1));
 }
 
 static void *take_array(size_t count, size_t size)
@@ -134,7 +202,9 @@ static void *take_array(size_t count, size_t size)
 
 void *nmm_hook_calloc(size_t count, size_t size)
 {
-    ALLOCATE(calloc, NMM_CALLOC, count * size, nmm_real.calloc(count, size), take_array(count, size));
+    if (likely(nmm_forwards()))
+        PLACED(count * size, real_calloc(count, size, NMM_FRAME));
+    ALLOCATE(calloc, NMM_CALLOC, count * size, real_calloc(count, size, frame), take_array(count, size));
 }
 
 void *nmm_hook_memalign(size_t alignment, size_t size)
@@ -162,8 +232,12 @@ int nmm_hook_posix_memalign(void **result, size_t alignment, size_t size)
     const uintptr_t *frame = NMM_FRAME;
     struct nmm_thread *self = enter(frame);
     if (unlikely(self == NULL || nmm_real.posix_memalign == NULL)) {
-        if (FORWARD(posix_memalign))
-            return nmm_real.posix_memalign(result, alignment, size);
+        if (FORWARD(posix_memalign)) {
+            const int failed = nmm_real.posix_memalign(result, alignment, size);
+            if (failed == 0)
+                nmm_placed_block(*result, size, frame);
+            return failed;
+        }
         const int saved = errno; /* posix_memalign reports by its result alone */
         void *block = take(size, alignment);
         errno = saved;
@@ -175,6 +249,8 @@ int nmm_hook_posix_memalign(void **result, size_t alignment, size_t size)
     uint32_t depth = nmm_allocator_enter(self, frame);
     int error = nmm_real.posix_memalign(result, alignment, size);
     nmm_allocator_leave(self, depth);
+    if (error == 0)
+        nmm_placed_block(*result, size, frame);
     if (error == 0 && *result != NULL)
         acquired(self, NMM_POSIX_MEMALIGN, *result, size, frame);
     return error;
@@ -195,25 +271,29 @@ static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *
         return;
     if (unlikely(self == NULL || block == NULL)) {
         if (FORWARD(free) && !is_scratch(block))
-            nmm_real.free(block);
+            release(block);
         return;
     }
     send_free(self, NMM_MALLOC, block, false);
     uint32_t depth = nmm_allocator_enter(self, frame);
-    nmm_real.free(block);
+    release(block);
     nmm_allocator_leave(self, depth);
 }
 
 void nmm_hook_free(void *block)
 {
     const uintptr_t *frame = NMM_FRAME;
+    if (likely(nmm_forwards()) && likely(!nmm_arena_has(block))) {
+        release(block);
+        return;
+    }
     struct nmm_thread *self = nmm_enter_quickly();
     if (unlikely(self == NULL || !nmm_recent_released(self, (uintptr_t)block, frame))) {
         free_slowly(block, frame);
         return;
     }
     nmm_allocator_enter(self, frame);
-    nmm_real.free(block);
+    release(block);
     nmm_allocator_leave(self, 0);
 }
 
@@ -246,14 +326,18 @@ static inline __attribute__((always_inline)) void *reallocate(
     }
     if (unlikely(nmm_real.realloc == NULL))
         return take(bytes, 1);
-    if (unlikely(self == NULL))
-        return nmm_real.realloc(old, bytes);
+    if (unlikely(self == NULL)) {
+        void *block = real_realloc(old, bytes);
+        nmm_placed_block(block, bytes, frame);
+        return block;
+    }
 
     if (old != NULL)
         send_free(self, api, old, true);
     uint32_t depth = nmm_allocator_enter(self, frame);
-    void *block = nmm_real.realloc(old, bytes);
+    void *block = real_realloc(old, bytes);
     nmm_allocator_leave(self, depth);
+    nmm_placed_block(block, bytes, frame);
     if (likely(block != NULL))
         acquired(self, api, block, bytes, frame);
     else if (old != NULL && bytes != 0) /* realloc(p, 0) that returns NULL has freed p */
@@ -274,5 +358,7 @@ size_t nmm_hook_malloc_usable_size(void *block)
         nmm_start();
     if (nmm_arena_has(block))
         return nmm_arena_size(block);
+    if (nmm_is_gathered(block))
+        return nmm_gathered_size(block);
     return nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : 0;
 }

@@ -28,9 +28,13 @@ extern struct nmm_real nmm_real;
 void nmm_start(void);
 
 #if defined(__x86_64__)
-/* The next syscall(), see confine.c. */
-extern void *nmm_real_syscall;
+/* The next syscall(), see confine.c, and dlopen(), see process.c. */
+extern void *nmm_real_syscall, *nmm_real_dlopen;
 #endif
+
+/* Whether this program is not recorded, the real functions are known, and a hook has but to call them. */
+extern uint32_t nmm_forwarding;
+static inline bool nmm_forwards(void) { return nmm_load(&nmm_forwarding) && nmm_self.scratch == NULL; }
 
 /* Looks again for what was not found: before glibc 2.34, libpthread and libdl may come by dlopen. */
 void nmm_resolve_late(void);

@@ -7,6 +7,7 @@
 #include "../emit/note.h"
 #include "../emit/ring.h"
 #include "../emit/stack.h"
+#include "../place/place.h"
 #include "hooks.h"
 #include "version.h"
 
@@ -56,6 +57,9 @@ static inline __attribute__((always_inline)) void *map(void *(*real)(void *, siz
     void *result = real ? real(address, length, prot, flags, fd, offset)
                         : (void *)libc_result(nmm_syscall(SYS_mmap, (long)address, (long)length, prot, flags, fd, offset));
     struct nmm_thread *self;
+    if (unlikely(nmm_place.plan != NULL) && result != MAP_FAILED && fd < 0 && flags & MAP_ANONYMOUS && prot & PROT_WRITE
+        && nmm_self.in_allocator == 0)
+        nmm_place_mapping(result, length, frame);
     if (result != MAP_FAILED && (self = enter(frame)) != NULL)
         mapped(self, result, length, prot, flags, offset, frame);
     return result;
@@ -80,6 +84,7 @@ int nmm_hook_munmap(void *address, size_t length)
     struct nmm_thread *self = enter(NMM_FRAME);
     if (self)
         unmapping(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, address, length);
+    nmm_place_end_mappings((uintptr_t)address, length);
     int result = nmm_real.munmap ? nmm_real.munmap(address, length)
                                  : (int)libc_result(nmm_syscall(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
     if (self && result != 0)
@@ -97,6 +102,8 @@ void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, vo
     const bool moves = old_length != 0 && !(flags & MREMAP_DONTUNMAP); /* else the old mapping stays */
     if (self && moves)
         unmapping(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, old, old_length);
+    if (moves)
+        nmm_place_end_mappings((uintptr_t)old, old_length);
     void *result = nmm_real.mremap
         ? nmm_real.mremap(old, old_length, length, flags, wanted)
         : (void *)libc_result(nmm_syscall(SYS_mremap, (long)old, (long)old_length, (long)length, flags, (long)wanted, 0));

@@ -3,11 +3,53 @@
 #define _GNU_SOURCE
 #include "../emit/ring.h"
 #include "../emit/stack.h"
+#include "../place/place.h"
 #include "../unwind/unwind.h"
 #include "hooks.h"
 
 /* 101: before constructors of the same object only; other libraries' may come first, and then their first hook starts us. */
 __attribute__((constructor(101))) static void constructor(void) { nmm_enter_hook(NMM_FRAME); }
+
+/* After the program's own exit handlers and destructors, or near enough. */
+__attribute__((destructor(101))) static void destructor(void) { nmm_place_finish(); }
+
+#if defined(__x86_64__)
+
+/* dlopen looks at its caller to know where to search. So this hook has no frame of its own: it notes that a library may come, and
+ * jumps on with all registers as they were. */
+void *nmm_real_dlopen;
+
+__attribute__((used, visibility("hidden"))) void nmm_look_at_dlopen(void)
+{
+    nmm_start();
+    if (nmm_real_dlopen == NULL)
+        nmm_resolve_late();
+    nmm_place_opened();
+}
+
+/* What dlopen does where there is none: nothing. */
+__attribute__((used, visibility("hidden"))) void *nmm_no_dlopen(void) { return NULL; }
+
+__asm__(".text\n"
+        ".globl dlopen\n"
+        ".type dlopen, @function\n"
+        "dlopen:\n"
+        "    .cfi_startproc\n"
+        "    push %rdi\n    .cfi_adjust_cfa_offset 8\n"
+        "    push %rsi\n    .cfi_adjust_cfa_offset 8\n"
+        "    sub $8, %rsp\n    .cfi_adjust_cfa_offset 8\n"
+        "    call nmm_look_at_dlopen\n"
+        "    add $8, %rsp\n    .cfi_adjust_cfa_offset -8\n"
+        "    pop %rsi\n    .cfi_adjust_cfa_offset -8\n"
+        "    pop %rdi\n    .cfi_adjust_cfa_offset -8\n"
+        "    mov nmm_real_dlopen(%rip), %rax\n"
+        "    test %rax, %rax\n"
+        "    jz nmm_no_dlopen\n"
+        "    jmp *%rax\n"
+        "    .cfi_endproc\n"
+        ".size dlopen, . - dlopen\n");
+
+#endif
 
 int nmm_hook_dlclose(void *handle)
 {

@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include "../base/resolve.h"
+#include "../place/place.h"
 #include "../unwind/unwind.h"
 #include "hooks.h"
 #include "thread.h"
 
 struct nmm_real nmm_real;
+uint32_t nmm_forwarding;
 
 static const struct nmm_symbol symbols[] = {
 #define HOOK(result, name, parameters) {#name, (void **)&nmm_real.name},
@@ -14,6 +16,7 @@ static const struct nmm_symbol symbols[] = {
 #undef HOOK
 #if defined(__x86_64__)
     {"syscall", &nmm_real_syscall},
+    {"dlopen", &nmm_real_dlopen},
 #endif
     {"_dl_find_object", &nmm_dl_find_object},
     {"__libc_stack_end", &nmm_libc_stack_end},
@@ -46,8 +49,12 @@ void nmm_start(void)
     /* Before anybody has seen the environment there is nothing to join; a later call will. */
     if (nmm_load(&joining) || nmm_environment() == NULL)
         return;
-    if (__atomic_exchange_n(&joining, 1, __ATOMIC_SEQ_CST) == 0)
-        nmm_join();
+    if (__atomic_exchange_n(&joining, 1, __ATOMIC_SEQ_CST) != 0)
+        return;
+    nmm_join();
+    nmm_place_join();
+    if (nmm_process.segment == NULL && nmm_real.malloc && nmm_real.calloc && nmm_real.free)
+        nmm_store_release(&nmm_forwarding, 1);
 }
 
 NMM_COLD void nmm_resolve_late(void)

@@ -10,6 +10,7 @@
 
 #include "../base/sys.h"
 #include "../emit/ring.h"
+#include "../place/place.h"
 #include "../unwind/memo.h"
 #include "hooks.h"
 
@@ -56,29 +57,40 @@ static void send_start(struct nmm_thread *self, bool main, struct nmm_bounds sta
     nmm_emit(self, (struct nmm_tag){NMM_THREAD_START, main, 0}, payload, 6);
 }
 
+/* Not by pthread_getattr_np: for the main thread it reads /proc/self/maps. */
+static struct nmm_bounds main_stack(struct nmm_thread *self)
+{
+    struct nmm_bounds stack = {0};
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    nmm_syscall(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0, 0);
+    stack.high = *(uintptr_t *)nmm_libc_stack_end;
+    bool bounded = limit.rlim_cur < stack.high;
+    stack.low = bounded ? (stack.high - limit.rlim_cur) & ~(uintptr_t)(NMM_PAGE - 1) : 0;
+    /* For reading it only matters that nothing else lies between the bounds. */
+    nmm_store(&self->stack.low, bounded && limit.rlim_cur > STACK_GAP ? stack.low : stack.high - STACK_GAP);
+    nmm_signal_fence();
+    nmm_store(&self->stack.high, stack.high);
+    return stack;
+}
+
 void nmm_main_thread_started(struct nmm_thread *self)
 {
-    struct nmm_bounds stack = self->stack;
-    if (stack.high == 0 && nmm_libc_stack_end != NULL) {
-        /* Not by pthread_getattr_np: for the main thread it reads /proc/self/maps. */
-        struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-        nmm_syscall(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0, 0);
-        stack.high = *(uintptr_t *)nmm_libc_stack_end;
-        bool bounded = limit.rlim_cur < stack.high;
-        stack.low = bounded ? (stack.high - limit.rlim_cur) & ~(uintptr_t)(NMM_PAGE - 1) : 0;
-        /* For reading it only matters that nothing else lies between the bounds. */
-        nmm_store(&self->stack.low, bounded && limit.rlim_cur > STACK_GAP ? stack.low : stack.high - STACK_GAP);
-        nmm_signal_fence();
-        nmm_store(&self->stack.high, stack.high);
-    }
+    const bool unknown = self->stack.high == 0 && nmm_libc_stack_end != NULL;
+    const struct nmm_bounds stack = unknown ? main_stack(self) : self->stack;
     send_start(self, true, stack, NULL);
+}
+
+void nmm_know_main_stack(struct nmm_thread *self)
+{
+    if (nmm_process.segment == NULL && self->stack.high == 0 && nmm_libc_stack_end != NULL && nmm_getpid() == nmm_gettid())
+        main_stack(self);
 }
 
 /* The bounds of this thread's stack. pthread_getattr_np allocates, and we must not allocate from the program's heap: the
  * first allocation of a thread may create an arena, which is placement that we are here to observe. So it is served from the
  * thread's memo, which is still empty, and signals are held off meanwhile, lest a handler's allocations come from there too.
  * It has room for what is asked for on a kernel for 8192 CPUs: sets of 32, 64 .. 1024 bytes, then a copy of the last. */
-static __attribute__((noinline)) struct nmm_bounds own_stack(struct nmm_thread *self)
+static __attribute__((noinline)) struct nmm_bounds own_stack(struct nmm_thread *self, char *scratch, size_t scratch_bytes)
 {
     struct nmm_bounds bounds = {0};
     if (!nmm_pthread_self || !nmm_pthread_getattr_np || !nmm_pthread_attr_getstack)
@@ -86,8 +98,7 @@ static __attribute__((noinline)) struct nmm_bounds own_stack(struct nmm_thread *
     uint64_t all = ~0ull, before;
     nmm_syscall(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&before, sizeof all, 0, 0);
     uint32_t depth = nmm_allocator_enter(self, NMM_FRAME);
-    char *scratch = (char *)nmm_memo_spend(self->memo);
-    self->scratch_end = scratch + sizeof self->memo->more;
+    self->scratch_end = scratch + scratch_bytes;
     self->scratch = scratch;
 
     pthread_attr_t attributes;
@@ -110,19 +121,21 @@ struct start {
     uint32_t used;
     nmm_start_routine *routine;
     void *argument;
+    uint32_t thread;        /* its number in the plan */
 };
 
 #define STARTS 1024
 static struct start starts[STARTS];
 static uint32_t next_start;
 
-static struct start *take_start(nmm_start_routine *routine, void *argument)
+static struct start *take_start(nmm_start_routine *routine, void *argument, uint32_t thread)
 {
     for (unsigned tries = 0; tries < STARTS; tries++) {
         struct start *start = &starts[__atomic_fetch_add(&next_start, 1, __ATOMIC_RELAXED) % STARTS];
         if (nmm_load(&start->used) == 0 && __atomic_exchange_n(&start->used, 1, __ATOMIC_ACQUIRE) == 0) {
             start->routine = routine;
             start->argument = argument;
+            start->thread = thread;
             return start;
         }
     }
@@ -135,22 +148,37 @@ static void thread_ended(struct nmm_thread *self)
     nmm_emit(self, (struct nmm_tag){NMM_THREAD_END, 0, 0}, payload, 1);
 }
 
+static struct nmm_bounds know_stack(struct nmm_thread *self, char *scratch, size_t scratch_bytes)
+{
+    const struct nmm_bounds stack = own_stack(self, scratch, scratch_bytes);
+    /* In this order: a handler in between must find an empty range, not one that begins at 0. */
+    nmm_store(&self->stack.low, stack.low);
+    nmm_signal_fence();
+    nmm_store(&self->stack.high, stack.high);
+    return stack;
+}
+
+/* A thread that is not recorded has no memo; near its start its stack has room. */
+static __attribute__((noinline)) void know_stack_without_memo(void)
+{
+    char scratch[sizeof ((struct nmm_memo *)0)->more];
+    know_stack(&nmm_self, scratch, sizeof scratch);
+}
+
 static void *trampoline(void *data)
 {
     struct start *slot = data;
     nmm_start_routine *routine = slot->routine;
     void *argument = slot->argument;
+    const uint32_t thread = slot->thread;
     nmm_store_release(&slot->used, 0);
+    nmm_place_pin(thread);
 
     struct nmm_thread *self = nmm_enter((uintptr_t)NMM_FRAME);
-    if (self) {
-        const struct nmm_bounds stack = own_stack(self);
-        /* In this order: a handler in between must find an empty range, not one that begins at 0. */
-        nmm_store(&self->stack.low, stack.low);
-        nmm_signal_fence();
-        nmm_store(&self->stack.high, stack.high);
-        send_start(self, false, stack, routine);
-    }
+    if (self)
+        send_start(self, false, know_stack(self, (char *)nmm_memo_spend(self->memo), sizeof self->memo->more), routine);
+    else if (nmm_place.plan != NULL)
+        know_stack_without_memo();
     void *result = routine(argument);
     self = nmm_enter((uintptr_t)NMM_FRAME);
     if (self)
@@ -165,7 +193,8 @@ int nmm_hook_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
         nmm_resolve_late();
     if (nmm_real.pthread_create == NULL)
         return 11 /* EAGAIN */;
-    struct start *start = self ? take_start(routine, argument) : NULL;
+    const uint32_t number = nmm_place_new_thread();
+    struct start *start = self || nmm_place.plan != NULL ? take_start(routine, argument, number) : NULL;
     if (start == NULL)
         return nmm_real.pthread_create(thread, attributes, routine, argument);
     int error = nmm_real.pthread_create(thread, attributes, trampoline, start);

@@ -9,6 +9,9 @@
 /* Sends NMM_THREAD_START for the main thread, or for the only thread of a forked child. */
 void nmm_main_thread_started(struct nmm_thread *self);
 
+/* Notes where the main thread's stack is, for a program that is placed but not recorded. Nothing on other threads. */
+void nmm_know_main_stack(struct nmm_thread *self);
+
 /* Where the executable's and the libraries' static TLS begins, as bytes below the thread pointer. */
 void nmm_measure_tls(void);
 

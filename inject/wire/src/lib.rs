@@ -13,10 +13,13 @@
 mod bell;
 mod event;
 pub mod layout;
+pub mod plan;
 mod ring;
 mod segment;
+mod shared_plan;
 
 pub use bell::{Bell, Woken};
 pub use event::{Accessed, Api, Event, Malformed, Stamped, Unsupported, is_younger};
 pub use ring::{Drained, Losses, Owner, Ring, RingState};
 pub use segment::{Clock, ENVIRONMENT, Options, Segment};
+pub use shared_plan::SharedPlan;

@@ -9,7 +9,6 @@
 //! All frames stay in the stack.
 
 mod flow;
-mod frame;
 #[cfg(test)]
 mod tests;
 mod variable;
@@ -18,7 +17,7 @@ mod wrapper;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use numamma_symbols::{Frame, Module, Scope};
+use numamma_symbols::{Frame, Module, Scope, origin};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::modules::ModuleStore;
@@ -27,7 +26,7 @@ use crate::space::mappings::PathId;
 use flow::{Flow, Value};
 
 pub use flow::general;
-pub use frame::is_it;
+pub use numamma_symbols::origin::is_it;
 
 /// Frames above the allocator that may be wrappers in wrappers.
 const DEEPEST_WRAPPER: usize = 8;
@@ -177,11 +176,11 @@ impl CallSites {
         let Some(at) = at else { return [Kind::User].into() };
         let (module, wrappers, seen) = (modules.path(at.0), &self.wrappers, &mut self.seen);
         let mut kind = |name: &str, source: Option<&str>| {
-            let by_user = wrappers.iter().find(|wrapper| frame::is_it(name, wrapper));
+            let by_user = wrappers.iter().find(|wrapper| origin::is_it(name, wrapper));
             seen.extend(by_user.cloned());
             match () {
-                () if by_user.is_some() || frame::is_wrapper(name) => Kind::Wrapper,
-                () if frame::is_library(module, name, source.unwrap_or_default()) => Kind::Library,
+                () if by_user.is_some() || origin::is_wrapper(name) => Kind::Wrapper,
+                () if origin::is_library(module, name, source.unwrap_or_default()) => Kind::Library,
                 () => Kind::User,
             }
         };
@@ -285,7 +284,7 @@ impl CallSites {
             }
         }
         // A container's method was called: what it allocates is the container's.
-        let containers = |inner: &&Link| frame::is_container(inner.name());
+        let containers = |inner: &&Link| origin::is_container(inner.name());
         let inlined = links[..standing].last().filter(|inner| inner.place == link.place).filter(containers);
         let name = inlined.and_then(|inner| variable::object_of_method(self.scope(link), self.scope(inner)?, call));
         if name.is_some() {

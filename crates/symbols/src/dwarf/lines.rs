@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use addr2line::Context;
 
 use super::load::{DebugSections, SharedReader};
-use crate::Frame;
 use crate::names::demangle;
+use crate::{Frame, LineRow};
 
 /// Inlining deeper than this is a damaged tree.
 const MOST_FRAMES: usize = 256;
@@ -25,6 +25,19 @@ impl Lines {
     /// None when the units' table is damaged.
     pub fn new(sections: &DebugSections) -> Option<Self> {
         Some(Self(Mutex::new(Context::from_dwarf(sections.shared()).ok()?)))
+    }
+
+    /// What the tables say from `low` up to `high`.
+    pub fn rows(&self, low: u64, high: u64) -> Vec<LineRow> {
+        let context = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(rows) = context.find_location_range(low, high) else { return Vec::new() };
+        rows.map(|(start, length, location)| LineRow {
+            start,
+            end: start.saturating_add(length),
+            file: location.file.unwrap_or_default().to_owned(),
+            line: location.line.unwrap_or(0),
+        })
+        .collect()
     }
 
     /// Innermost first; empty when debug information does not cover the address.

@@ -24,7 +24,26 @@ pub struct NamedFunction {
     pub end: u64,
 }
 
+/// Instructions in a row of one source line. Addresses are the file's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineRow {
+    /// Address of the first byte.
+    pub start: u64,
+    /// Address after the last byte.
+    pub end: u64,
+    /// The source file as [`Frame::file`] has it; of the innermost function where others are inlined.
+    pub file: String,
+    /// The line in it, 0 if unknown.
+    pub line: u32,
+}
+
 impl Module {
+    /// The lines of the instructions from `low` up to `high`, in order of the tables. Empty without debug information.
+    #[must_use]
+    pub fn line_rows(&self, low: u64, high: u64) -> Vec<LineRow> {
+        self.lines().map(|lines| lines.rows(low, high)).unwrap_or_default()
+    }
+
     /// The file's bytes at `address`, `length` bytes at most and less at the end of the segment; for the instruction
     /// decoder. None outside executable segments.
     #[must_use]

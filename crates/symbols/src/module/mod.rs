@@ -4,7 +4,7 @@ mod code;
 mod data;
 mod identity;
 
-pub use code::NamedFunction;
+pub use code::{LineRow, NamedFunction};
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

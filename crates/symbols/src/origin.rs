@@ -1,4 +1,4 @@
-//! Frames that are known by name not to be the user's own: libraries' and wrappers'.
+//! Whose code a frame is: frames that are known by name not to be the user's own, but libraries' and wrappers'.
 
 /// Libraries whose frames never stand for a site, by the beginning of their file name.
 const LIBRARIES: [&str; 11] = [

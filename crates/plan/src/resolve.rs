@@ -1,0 +1,561 @@
+//! From what a person means to numbers: nodes, CPUs, addresses in the program's files.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use numamma_symbols::origin::{is_it, is_library, is_wrapper};
+use numamma_symbols::{Frame, Module, Variable, VariableKind};
+use numamma_topology::Machine;
+use numamma_wire::plan as wire;
+
+use crate::compiled::{Compiled, RuleName};
+use crate::error::{Fault, PlanError};
+use crate::model::{Gather, Nodes, Object, PageSize, Pin, Plan, Policy, Site, Target};
+use crate::size::format_size;
+
+/// Libraries no frame of which is a place, by the beginning of their files' names.
+const WHOLE: [&str; 12] = [
+    "libc.so",
+    "libc-2",
+    "libstdc++.so",
+    "libc++.so",
+    "libc++abi",
+    "libgfortran.so",
+    "libquadmath.so",
+    "libgomp.so",
+    "libomp.so",
+    "ld-linux",
+    "libpthread",
+    "libnumamma",
+];
+
+/// Where libraries lie that a program does not say more of.
+const LIBRARY_FOLDERS: [&str; 6] =
+    ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+
+const PAGE: u64 = 4096;
+
+/// Where the plan is to be applied.
+#[derive(Debug)]
+pub struct Files<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// CPUs and nodes that this process may use.
+    pub cpus: &'a [u32],
+    /// See there.
+    pub nodes: &'a [u32],
+    /// The executable that the command names; none: a script, or something that is not there.
+    pub program: Option<PathBuf>,
+}
+
+/// Compiles a plan.
+///
+/// # Errors
+/// All that cannot be meant on this machine and for these files. Where the plan is not strict, what is missing in the program is
+/// only remarked on, and left out.
+pub fn resolve(plan: &Plan, files: &Files<'_>) -> Result<Compiled, PlanError> {
+    let mut resolver = Resolver {
+        plan,
+        files,
+        modules: Vec::new(),
+        compiled: Compiled { strict: plan.strict, ..Compiled::default() },
+        faults: Vec::new(),
+        cpus_of_threads: Vec::new(),
+    };
+    resolver.overlaps();
+    resolver.pin();
+    for object in &plan.objects {
+        resolver.object(object);
+    }
+    resolver.skipped();
+    for name in WHOLE {
+        resolver.compiled.whole.push(name.into());
+    }
+    resolver.compiled.modules = resolver.modules.iter().map(|module| (module.device, module.inode)).collect();
+    if resolver.faults.is_empty() {
+        return Ok(resolver.compiled);
+    }
+    resolver.faults.sort_by_key(|fault| fault.line);
+    Err(PlanError::Faulty { path: plan.path.clone(), faults: resolver.faults })
+}
+
+struct Opened {
+    path: PathBuf,
+    module: Rc<Module>,
+    device: u64,
+    inode: u64,
+}
+
+struct Resolver<'a> {
+    plan: &'a Plan,
+    files: &'a Files<'a>,
+    modules: Vec<Opened>,
+    compiled: Compiled,
+    faults: Vec<Fault>,
+    cpus_of_threads: Vec<Vec<u32>>,
+}
+
+impl Resolver<'_> {
+    fn fault(&mut self, line: usize, message: impl Into<String>) {
+        self.faults.push(Fault::new(line, message));
+    }
+
+    /// What is not in this program is a fault of a strict plan; else the rest is applied.
+    fn missing(&mut self, line: usize, message: String) {
+        if self.plan.strict {
+            self.fault(line, message);
+        } else {
+            self.compiled.remarks.push(Fault::new(line, message));
+        }
+    }
+
+    /// Two objects that mean the same memory contradict each other; one for all the rest, behind the others, does not.
+    fn overlaps(&mut self) {
+        let objects = &self.plan.objects;
+        for (n, object) in objects.iter().enumerate() {
+            let same = |other: &&Object| {
+                let sizes = other.bytes.start() <= object.bytes.end() && object.bytes.start() <= other.bytes.end();
+                let instances =
+                    other.instances.start() <= object.instances.end() && object.instances.start() <= other.instances.end();
+                other.target == object.target && other.module == object.module && sizes && instances
+            };
+            if let Some(other) = objects[..n].iter().find(same) {
+                let message = format!(
+                    "overlaps the object of line {}: both mean {}; give them sizes or instances that exclude each other",
+                    other.line,
+                    object.title()
+                );
+                self.fault(object.line, message);
+            }
+        }
+    }
+
+    // ---- nodes and CPUs ----
+
+    fn memory_nodes(&self) -> Vec<u32> {
+        let has_memory = |node: &&numamma_topology::Node| node.online && node.memory_bytes != Some(0);
+        let allowed = |id: &u32| self.files.nodes.is_empty() || self.files.nodes.contains(id);
+        self.files.machine.nodes.iter().filter(has_memory).map(|node| node.id).filter(allowed).collect()
+    }
+
+    fn nodes(&mut self, line: usize, nodes: &Nodes) -> Vec<u32> {
+        let there = self.memory_nodes();
+        let is_memory_only = |id: &u32| self.files.machine.node(*id).is_some_and(|node| node.cpus.is_empty());
+        let found: Vec<u32> = match nodes {
+            Nodes::All => there,
+            Nodes::WithCpus => there.into_iter().filter(|id| !is_memory_only(id)).collect(),
+            Nodes::MemoryOnly => there.into_iter().filter(is_memory_only).collect(),
+            Nodes::List(list) => {
+                let names = numamma_topology::list::format(&there);
+                for id in list.iter().filter(|id| !there.contains(id)) {
+                    let message = format!("node {id}: this process can use the memory of node {names}");
+                    self.faults.push(Fault::new(line, message));
+                }
+                list.iter().copied().filter(|id| there.contains(id)).collect()
+            }
+        };
+        if found.is_empty() && !matches!(nodes, Nodes::List(_)) {
+            self.fault(line, "this machine has no node of that kind");
+        }
+        found
+    }
+
+    fn pin(&mut self) {
+        let machine = self.files.machine;
+        let usable: Vec<u32> = self.files.cpus.to_vec();
+        let node_of = |cpu: u32| machine.node_of_cpu(cpu).unwrap_or(0);
+        // Node, socket, core, and which of the core's threads.
+        let place = |id: u32| {
+            let cpu = machine.cpus.iter().find(|cpu| cpu.id == id);
+            let sibling = cpu.and_then(|cpu| cpu.siblings.iter().position(|&other| other == id)).unwrap_or(0);
+            (node_of(id), cpu.and_then(|cpu| cpu.package), cpu.and_then(|cpu| cpu.core), sibling, id)
+        };
+        let lists = match &self.plan.pin {
+            Pin::Free => Vec::new(),
+            Pin::Compact => {
+                let mut order = usable;
+                order.sort_by_key(|&cpu| place(cpu));
+                order.into_iter().map(|cpu| vec![cpu]).collect()
+            }
+            Pin::Scatter => {
+                // The n-th of each node; within a node all cores before their second threads.
+                let mut order = usable;
+                order.sort_by_key(|&cpu| {
+                    let (node, package, core, sibling, id) = place(cpu);
+                    (node, sibling, package, core, id)
+                });
+                let mut rank = std::collections::BTreeMap::new();
+                let mut ranked: Vec<(usize, u32, u32)> = order
+                    .into_iter()
+                    .map(|cpu| {
+                        let n: &mut usize = rank.entry(node_of(cpu)).or_default();
+                        *n += 1;
+                        (*n, node_of(cpu), cpu)
+                    })
+                    .collect();
+                ranked.sort_unstable();
+                ranked.into_iter().map(|(.., cpu)| vec![cpu]).collect()
+            }
+            Pin::List(lists) => {
+                for &cpu in lists.iter().flatten().filter(|cpu| !usable.contains(cpu)) {
+                    let names = numamma_topology::list::format(&usable);
+                    self.faults.push(Fault::new(self.plan.pin_line, format!("CPU {cpu}: this process can use CPU {names}")));
+                }
+                lists.clone()
+            }
+        };
+        self.compiled.threads = lists.clone();
+        self.cpus_of_threads = lists;
+    }
+
+    /// The node of a thread that the plan pins.
+    fn node_of_thread(&mut self, line: usize, thread: u32) -> Option<u32> {
+        if self.cpus_of_threads.is_empty() {
+            self.fault(line, "follow-thread needs [threads] with pin = ..., or nobody knows where the thread will run");
+            return None;
+        }
+        let cpus = &self.cpus_of_threads[thread as usize % self.cpus_of_threads.len()];
+        let nodes: Vec<Option<u32>> = cpus.iter().map(|&cpu| self.files.machine.node_of_cpu(cpu)).collect();
+        match nodes.first().copied().flatten() {
+            Some(node) if nodes.iter().all(|other| *other == Some(node)) => Some(node),
+            _ => {
+                self.fault(line, format!("follow-thread: the CPUs of thread {thread} are not all of one node"));
+                None
+            }
+        }
+    }
+
+    // ---- rules ----
+
+    fn object(&mut self, object: &Object) {
+        let Some(mut rule) = self.rule(object) else { return };
+        let number = self.compiled.rules.len() as u32;
+        match &object.target {
+            Target::Static(name) => {
+                rule.targets = wire::TARGET_STATIC;
+                self.named_static(object, name, number);
+            }
+            Target::Heap(site) => {
+                rule.targets = wire::TARGET_HEAP;
+                rule.any_place = u32::from(site.is_none());
+                self.places(object, site.as_ref(), number);
+            }
+            Target::Map(site) => {
+                rule.targets = wire::TARGET_MAP;
+                rule.any_place = u32::from(site.is_none());
+                self.places(object, site.as_ref(), number);
+            }
+            Target::Any => {
+                rule.targets = wire::TARGET_STATIC | wire::TARGET_HEAP | wire::TARGET_MAP;
+                rule.any_place = 1;
+                self.all_statics(object, number);
+            }
+        }
+        self.compiled.names.push(RuleName { title: object.title(), policy: object.policy.name(), line: object.line });
+        self.compiled.rules.push(rule);
+    }
+
+    fn rule(&mut self, object: &Object) -> Option<wire::Rule> {
+        let faults = self.faults.len();
+        let huge = object.page == Some(PageSize::Huge);
+        if huge && !self.files.machine.huge_page_bytes.contains(&(2 << 20)) {
+            self.missing(object.line, "page-size 2 MiB: this machine has no such pages; it gets those of 4 KiB".into());
+        }
+        let page = if huge { 2 << 20 } else { PAGE };
+        let mut rule = wire::Rule {
+            least: *object.bytes.start(),
+            most: *object.bytes.end(),
+            first: *object.instances.start(),
+            last: *object.instances.end(),
+            page_bytes: match object.page {
+                None => 0,
+                Some(PageSize::Small) => PAGE as u32,
+                Some(PageSize::Huge) => 2 << 20,
+            },
+            ..wire::Rule::default()
+        };
+        let line = object.line;
+        let nodes = match &object.policy {
+            Policy::FirstTouch => {
+                rule.policy = wire::POLICY_FIRST_TOUCH;
+                // Where they are gathered by thread, that thread's node is among these.
+                if object.gather.is_some() { self.memory_nodes() } else { Vec::new() }
+            }
+            Policy::Bind(nodes) => {
+                rule.policy = wire::POLICY_BIND;
+                self.nodes(line, nodes)
+            }
+            Policy::Preferred(nodes) => {
+                rule.policy = wire::POLICY_PREFERRED;
+                self.nodes(line, nodes)
+            }
+            Policy::Interleave(nodes) => {
+                rule.policy = wire::POLICY_INTERLEAVE;
+                self.nodes(line, nodes)
+            }
+            Policy::Weighted(nodes) => {
+                rule.policy = wire::POLICY_WEIGHTED;
+                self.nodes(line, nodes)
+            }
+            Policy::Block(nodes) => {
+                rule.policy = wire::POLICY_BLOCK;
+                self.nodes(line, nodes)
+            }
+            Policy::BlockCyclic { nodes, bytes } => {
+                rule.policy = wire::POLICY_CYCLIC;
+                rule.block_bytes = (bytes + page / 2) / page * page;
+                rule.block_bytes = rule.block_bytes.max(page);
+                if rule.block_bytes != *bytes {
+                    let message = format!(
+                        "block {}: pages have {}, so it is {}",
+                        format_size(*bytes),
+                        format_size(page),
+                        format_size(rule.block_bytes)
+                    );
+                    self.compiled.remarks.push(Fault::new(line, message));
+                }
+                self.nodes(line, nodes)
+            }
+            Policy::Map { runs, repeat } => {
+                rule.policy = wire::POLICY_MAP;
+                rule.repeat = u32::from(*repeat);
+                rule.run = self.compiled.runs.len() as u32;
+                rule.runs = runs.len() as u32;
+                let mut order: Vec<u32> = runs.iter().map(|(node, _)| *node).collect();
+                order.sort_unstable();
+                order.dedup();
+                let order = self.nodes(line, &Nodes::List(order));
+                let index = |node: u32| order.iter().position(|&other| other == node).unwrap_or(0) as u32;
+                let runs = runs.iter().map(|&(node, pages)| wire::Run { pages, node: index(node), pad: 0 });
+                self.compiled.runs.extend(runs);
+                order
+            }
+            Policy::FollowThread(thread) => {
+                rule.policy = wire::POLICY_BIND;
+                self.node_of_thread(line, *thread).into_iter().collect()
+            }
+        };
+        (rule.gather, rule.instances) = match object.gather {
+            None => (wire::GATHER_NOT, 0),
+            Some(Gather::ByThread) => (wire::GATHER_BY_THREAD, 0),
+            Some(Gather::ByInstance(count)) => (wire::GATHER_BY_INSTANCE, count),
+        };
+        rule.node = self.compiled.nodes.len() as u32;
+        rule.nodes = nodes.len() as u32;
+        self.compiled.nodes.extend(nodes);
+        (self.faults.len() == faults).then_some(rule)
+    }
+
+    // ---- modules ----
+
+    /// The module that an object names, or the program.
+    fn module(&mut self, object: &Object) -> Option<(u32, Rc<Module>)> {
+        let name = object.module.as_deref();
+        let path = match name {
+            Some(name) => self.find(name),
+            None => self.program(),
+        };
+        let Some(path) = path else {
+            let message = match name {
+                Some(name) => format!("module {name}: no such file, nor in the folders of libraries; give its path"),
+                None => "the command is no executable file: name the one that is meant, program = \"PATH\"".into(),
+            };
+            self.missing(object.line, message);
+            return None;
+        };
+        match self.open(&path) {
+            Ok(opened) => Some(opened),
+            Err(message) => {
+                self.missing(object.line, message);
+                None
+            }
+        }
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        self.plan.program.clone().or_else(|| self.files.program.clone())
+    }
+
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        let as_is = Path::new(name);
+        if as_is.components().count() > 1 || self.program().is_some_and(|p| p.file_name() == Some(as_is.as_os_str())) {
+            let path = if as_is.components().count() > 1 { as_is.to_owned() } else { self.program()? };
+            return path.is_file().then_some(path);
+        }
+        let beside = self.program().and_then(|program| Some(program.parent()?.to_owned()));
+        let environment = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let named: Vec<PathBuf> = std::env::split_paths(&environment).collect();
+        let folders = named.into_iter().chain(beside).chain(LIBRARY_FOLDERS.iter().map(PathBuf::from));
+        folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+    }
+
+    fn open(&mut self, path: &Path) -> Result<(u32, Rc<Module>), String> {
+        let path = std::fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some(n) = self.modules.iter().position(|opened| opened.path == path) {
+            return Ok((n as u32, self.modules[n].module.clone()));
+        }
+        let module = Rc::new(Module::open(&path).map_err(|error| error.to_string())?);
+        let file = std::fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let opened = Opened { path, module: module.clone(), device: file.dev(), inode: file.ino() };
+        self.modules.push(opened);
+        Ok((self.modules.len() as u32 - 1, module))
+    }
+
+    // ---- static variables ----
+
+    fn named_static(&mut self, object: &Object, name: &str, rule: u32) {
+        let Some((number, module)) = self.module(object) else { return };
+        let is_meant = |variable: &&Variable| {
+            is_static(variable) && (variable.name == name || variable.symbol == name || is_it(&variable.name, name))
+        };
+        let found: Vec<&Variable> = module.variables().filter(is_meant).collect();
+        if found.is_empty() {
+            self.missing(object.line, format!("static \"{name}\": {} has no such variable", module.name()));
+            return;
+        }
+        let sized: Vec<wire::Static> = found
+            .iter()
+            .filter(|variable| object.bytes.contains(&variable.size))
+            .map(|v| wire::Static { address: v.address, bytes: v.size, module: number, rule })
+            .collect();
+        if sized.is_empty() {
+            let message = format!("static \"{name}\" has {}, which is not the size asked for", format_size(found[0].size));
+            self.missing(object.line, message);
+        }
+        self.add_statics(object, sized);
+    }
+
+    fn all_statics(&mut self, object: &Object, rule: u32) {
+        // Without an executable there are still the heap and mappings.
+        let Some(path) = self.program() else { return };
+        let Ok((number, module)) = self.open(&path) else { return };
+        let large = module.variables().filter(|v| is_static(v) && v.writable && object.bytes.contains(&v.size));
+        let statics = large.map(|v| wire::Static { address: v.address, bytes: v.size, module: number, rule }).collect();
+        self.add_statics(object, statics);
+    }
+
+    /// The first rule for a variable decides.
+    fn add_statics(&mut self, object: &Object, statics: Vec<wire::Static>) {
+        for one in statics {
+            let meets = |other: &wire::Static| {
+                other.module == one.module && one.address < other.address + other.bytes && other.address < one.address + one.bytes
+            };
+            match self.compiled.statics.iter().find(|other| meets(other)).map(|other| other.rule) {
+                None => self.compiled.statics.push(one),
+                Some(rule) if object.target != Target::Any => {
+                    let line = self.compiled.names.get(rule as usize).map_or(0, |name| name.line);
+                    self.fault(object.line, format!("overlaps the object of line {line}: both mean memory of {}", object.title()));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    // ---- places in the code ----
+
+    fn places(&mut self, object: &Object, site: Option<&Site>, rule: u32) {
+        let Some(site) = site else { return };
+        match site {
+            Site::Address(module, address) => {
+                let named = Object { module: object.module.clone().or(Some(module.clone())), ..object.clone() };
+                let Some((number, _)) = self.module(&named) else { return };
+                // Reports name the instruction behind the call, or the last byte of the call.
+                let place = wire::Place { low: address.saturating_sub(1), high: address + 1, module: number, rule };
+                self.compiled.places.push(place);
+            }
+            Site::Source { function, line } => {
+                let Some((number, module)) = self.module(object) else { return };
+                let found = self.source_places(&module, function.as_deref(), line.as_ref());
+                if found.is_empty() {
+                    let hint = if line.is_some() && !module.has_debug_information() {
+                        " (it has no debug information, so lines are not known)"
+                    } else if object.module.is_none() {
+                        "; if it is in a library, say module = \"...\""
+                    } else {
+                        ""
+                    };
+                    self.missing(object.line, format!("{site}: no code of {} is there{hint}", module.name()));
+                }
+                self.compiled.places.extend(found.into_iter().map(|(low, high)| wire::Place { low, high, module: number, rule }));
+            }
+        }
+    }
+
+    fn is_users(&self, frame: &Frame) -> bool {
+        !is_library("", &frame.function, frame.file.as_deref().unwrap_or_default())
+            && !is_wrapper(&frame.function)
+            && !self.plan.wrappers.iter().any(|name| is_it(&frame.function, name))
+    }
+
+    /// Code whose first frame of the user's is the place: ranges of its bytes.
+    fn source_places(&self, module: &Module, function: Option<&str>, line: Option<&(String, u32)>) -> Vec<(u64, u64)> {
+        let functions = match function {
+            Some(function) => module.functions_named(|name| is_it(name, function)),
+            None => Vec::new(),
+        };
+        let Some((file, number)) = line else {
+            // All of the function, what is inlined into it included.
+            return functions.iter().map(|found| (found.start, found.end)).collect();
+        };
+        let is_there = |frame: &Frame| {
+            frame.line == *number
+                && frame.file.as_deref().is_some_and(|name| is_file(name, file))
+                && function.is_none_or(|function| is_it(&frame.function, function))
+        };
+        let mut ranges: Vec<(u64, u64)> = functions.iter().map(|found| (found.start, found.end)).collect();
+        if ranges.is_empty() {
+            // It may be inlined everywhere: the functions that have code of the line.
+            let rows = module.line_rows(0, u64::MAX);
+            let of_line = rows.iter().filter(|row| row.line == *number && is_file(&row.file, file));
+            ranges = of_line.filter_map(|row| module.function_bounds(row.start)).map(|range| (range.start, range.end)).collect();
+            ranges.sort_unstable();
+            ranges.dedup();
+        }
+        let rows = ranges.iter().flat_map(|&(low, high)| module.line_rows(low, high));
+        let here = rows.filter(|row| {
+            let frames = module.frames_at(row.start);
+            frames.iter().find(|frame| self.is_users(frame)).is_some_and(is_there)
+        });
+        let mut places: Vec<(u64, u64)> = here.map(|row| (row.start, row.end)).collect();
+        places.sort_unstable();
+        places.dedup();
+        // One statement often has many rows.
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (low, high) in places {
+            match joined.last_mut() {
+                Some(last) if low <= last.1 => last.1 = last.1.max(high),
+                _ => joined.push((low, high)),
+            }
+        }
+        joined
+    }
+
+    /// Functions that allocate for others, in the modules that places are in.
+    fn skipped(&mut self) {
+        let mut skipped = Vec::new();
+        for (number, opened) in self.modules.iter().enumerate() {
+            let others = opened.module.functions_named(|name| {
+                is_library("", name, "") || is_wrapper(name) || self.plan.wrappers.iter().any(|wrapper| is_it(name, wrapper))
+            });
+            let place = |low, high| wire::Place { low, high, module: number as u32, rule: wire::SKIPPED };
+            skipped.extend(others.iter().map(|function| place(function.start, function.end)));
+        }
+        if self.compiled.places.is_empty() {
+            return;
+        }
+        self.compiled.places.extend(skipped);
+    }
+}
+
+fn is_static(variable: &Variable) -> bool {
+    matches!(variable.kind, VariableKind::Object | VariableKind::CommonBlock)
+}
+
+/// Whether a file of the debug information is the one that is meant: it or the end of its path.
+fn is_file(path: &str, meant: &str) -> bool {
+    path.strip_suffix(meant).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}
+
+#[cfg(test)]
+mod tests {}

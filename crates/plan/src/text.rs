@@ -1,0 +1,670 @@
+//! The text of a plan, TOML.
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::error::{Fault, PlanError};
+use crate::model::{Gather, Nodes, Object, PageSize, Pin, Plan, Policy, Site, Target};
+use crate::size::{format_size, parse_size};
+
+/// The version of the format that this program reads and writes.
+const VERSION: i64 = 1;
+const POLICIES: [&str; 9] = [
+    "first-touch",
+    "bind",
+    "preferred",
+    "interleave",
+    "weighted-interleave",
+    "block",
+    "block-cyclic",
+    "map",
+    "follow-thread",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    version: Spanned<i64>,
+    mode: Option<Spanned<String>>,
+    program: Option<PathBuf>,
+    #[serde(default)]
+    wrappers: Vec<String>,
+    threads: Option<Spanned<ThreadsText>>,
+    #[serde(default, rename = "object")]
+    objects: Vec<Spanned<ObjectText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ThreadsText {
+    pin: Spanned<PinText>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "pin: \"compact\", \"scatter\", or the CPUs of each thread as texts, such as [\"0\", \"4-7\"]")]
+enum PinText {
+    Way(String),
+    List(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ObjectText {
+    name: Option<String>,
+    r#static: Option<Spanned<String>>,
+    heap: Option<Spanned<String>>,
+    map: Option<Spanned<String>>,
+    any: Option<Spanned<bool>>,
+    module: Option<String>,
+    min_size: Option<Spanned<SizeText>>,
+    max_size: Option<Spanned<SizeText>>,
+    instances: Option<Spanned<InstancesText>>,
+    policy: Spanned<String>,
+    nodes: Option<Spanned<NodesText>>,
+    block: Option<Spanned<SizeText>>,
+    pages: Option<Spanned<Vec<[u64; 2]>>>,
+    repeat: Option<Spanned<bool>>,
+    thread: Option<Spanned<u32>>,
+    page_size: Option<Spanned<SizeText>>,
+    gather: Option<Spanned<GatherText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a size, such as 65536 or \"64 KiB\"")]
+enum SizeText {
+    Bytes(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "instances: a number from 0, \"2-5\", \"3-\" or \"all\"")]
+enum InstancesText {
+    One(u32),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "nodes: [0, 1], \"0-3\", \"all\", \"with-cpus\" or \"memory-only\"")]
+enum NodesText {
+    List(Vec<u32>),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "gather: \"by-thread\" or { instances = N }")]
+enum GatherText {
+    Way(String),
+    Count { instances: u32 },
+}
+
+impl Plan {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or says what cannot be meant: then all that is wrong, with lines.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| PlanError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads a text; errors call it `path`.
+    ///
+    /// # Errors
+    /// As [`Plan::read`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, PlanError> {
+        let faulty = |faults| PlanError::Faulty { path: path.to_owned(), faults };
+        let line_of = |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count();
+        let mut reader = Reader { line_of: &line_of, faults: Vec::new() };
+        let parsed: Text = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(0, |span| line_of(span.start));
+            faulty(vec![Fault::new(line, error.message().lines().next().unwrap_or_default())])
+        })?;
+        let plan = reader.plan(parsed, path);
+        if reader.faults.is_empty() {
+            return Ok(plan);
+        }
+        reader.faults.sort_by_key(|fault| fault.line);
+        Err(faulty(reader.faults))
+    }
+}
+
+/// Makes a plan of a text and notes what is wrong on the way.
+struct Reader<'a> {
+    line_of: &'a dyn Fn(usize) -> usize,
+    faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    fn line<T>(&self, of: &Spanned<T>) -> usize {
+        (self.line_of)(of.span().start)
+    }
+
+    fn fault<T>(&mut self, of: &Spanned<T>, message: impl Into<String>) {
+        let line = self.line(of);
+        self.faults.push(Fault::new(line, message));
+    }
+
+    fn plan(&mut self, text: Text, path: &Path) -> Plan {
+        if *text.version.get_ref() != VERSION {
+            self.fault(&text.version, format!("version {}: this program reads version {VERSION}", text.version.get_ref()));
+        }
+        let strict = match &text.mode {
+            None => false,
+            Some(mode) => match mode.get_ref().as_str() {
+                "strict" => true,
+                "best-effort" => false,
+                other => {
+                    self.fault(mode, format!("mode \"{other}\": \"best-effort\" or \"strict\""));
+                    false
+                }
+            },
+        };
+        let pin_line = text.threads.as_ref().map_or(0, |threads| self.line(&threads.get_ref().pin));
+        let pin = text.threads.map_or(Pin::Free, |threads| self.pin(&threads.into_inner().pin));
+        let objects = text.objects.into_iter().filter_map(|object| self.object(&object)).collect();
+        Plan { path: path.into(), strict, program: text.program, wrappers: text.wrappers, pin, pin_line, objects }
+    }
+
+    fn pin(&mut self, pin: &Spanned<PinText>) -> Pin {
+        match pin.get_ref() {
+            PinText::Way(way) => match way.as_str() {
+                "compact" => Pin::Compact,
+                "scatter" => Pin::Scatter,
+                "free" => Pin::Free,
+                other => {
+                    self.fault(
+                        pin,
+                        format!("pin \"{other}\": \"compact\", \"scatter\", \"free\", or a list of CPUs for each thread, as [\"0\", \"1\", \"4-7\"]"),
+                    );
+                    Pin::Free
+                }
+            },
+            PinText::List(list) => {
+                let mut cpus = Vec::new();
+                for text in list {
+                    match numamma_topology::list::parse(text).filter(|cpus| !cpus.is_empty()) {
+                        Some(found) => cpus.push(found),
+                        None => self.fault(pin, format!("\"{text}\" is no list of CPUs, such as \"0-3,8\"")),
+                    }
+                }
+                if list.is_empty() {
+                    self.fault(pin, "pin: an empty list; leave [threads] out to let threads run anywhere");
+                }
+                Pin::List(cpus)
+            }
+        }
+    }
+
+    fn object(&mut self, spanned: &Spanned<ObjectText>) -> Option<Object> {
+        let text = spanned.get_ref();
+        let before = self.faults.len();
+        let target = self.target(spanned);
+        let bytes = self.sizes(text);
+        let instances = text.instances.as_ref().map_or(0..=u32::MAX, |of| self.instances(of));
+        let policy = self.policy(text);
+        let page = text.page_size.as_ref().and_then(|of| match self.size(of)? {
+            4096 => Some(PageSize::Small),
+            HUGE => Some(PageSize::Huge),
+            _ => {
+                self.fault(of, "page-size: \"4 KiB\" or \"2 MiB\"");
+                None
+            }
+        });
+        let gather = text.gather.as_ref().and_then(|of| match of.get_ref() {
+            GatherText::Way(way) if way == "by-thread" => Some(Gather::ByThread),
+            GatherText::Count { instances: 1.. } => match of.get_ref() {
+                GatherText::Count { instances } => Some(Gather::ByInstance(*instances)),
+                GatherText::Way(_) => None,
+            },
+            _ => {
+                self.fault(of, "gather: \"by-thread\", or { instances = N } for the first N objects in equal parts");
+                None
+            }
+        });
+        if let (Some(of), Some(target)) = (&text.gather, &target) {
+            if !matches!(target, Target::Heap(Some(_))) {
+                self.fault(of, "gather: only heap blocks of one place (heap = \"...\") can be gathered");
+            }
+            if !matches!(policy, Some(Policy::Block(_) | Policy::FirstTouch | Policy::Bind(_))) {
+                self.fault(of, "gather goes with the policies block, bind and first-touch");
+            }
+        }
+        let line = self.line(spanned);
+        let object = Object {
+            line,
+            name: text.name.clone(),
+            target: target?,
+            module: text.module.clone(),
+            bytes: bytes?,
+            instances,
+            policy: policy?,
+            page,
+            gather,
+        };
+        (self.faults.len() == before).then_some(object)
+    }
+
+    fn target(&mut self, spanned: &Spanned<ObjectText>) -> Option<Target> {
+        let text = spanned.get_ref();
+        let site = |reader: &mut Self, of: &Spanned<String>| {
+            if of.get_ref() == "*" {
+                return Some(None);
+            }
+            let site = parse_site(of.get_ref());
+            if site.is_none() {
+                reader.fault(of, format!("\"{}\" is no place in the code: FUNCTION, FILE:LINE, FUNCTION FILE:LINE, MODULE+0xADDRESS, or * for all", of.get_ref()));
+            }
+            site.map(Some)
+        };
+        match (&text.r#static, &text.heap, &text.map, &text.any) {
+            (Some(name), None, None, None) => Some(Target::Static(name.get_ref().clone())),
+            (None, Some(of), None, None) => site(self, of).map(Target::Heap),
+            (None, None, Some(of), None) => site(self, of).map(Target::Map),
+            (None, None, None, Some(any)) if *any.get_ref() => Some(Target::Any),
+            _ => {
+                self.fault(spanned, "an object needs one of static = \"VARIABLE\", heap = \"PLACE\", map = \"PLACE\" and any = true");
+                None
+            }
+        }
+    }
+
+    fn size(&mut self, of: &Spanned<SizeText>) -> Option<u64> {
+        let size = match of.get_ref() {
+            SizeText::Bytes(bytes) => Some(*bytes),
+            SizeText::Text(text) => parse_size(text),
+        };
+        if size.is_none() {
+            self.fault(of, "not a size, such as 65536 or \"64 KiB\"");
+        }
+        size
+    }
+
+    fn sizes(&mut self, text: &ObjectText) -> Option<RangeInclusive<u64>> {
+        let low = text.min_size.as_ref().map_or(Some(0), |of| self.size(of));
+        let high = text.max_size.as_ref().map_or(Some(u64::MAX), |of| self.size(of));
+        let (low, high) = low.zip(high)?;
+        if low > high
+            && let Some(of) = &text.max_size
+        {
+            self.fault(of, "max-size is less than min-size");
+        }
+        Some(low..=high)
+    }
+
+    fn instances(&mut self, of: &Spanned<InstancesText>) -> RangeInclusive<u32> {
+        let range = match of.get_ref() {
+            InstancesText::One(n) => Some(*n..=*n),
+            InstancesText::Text(text) if text == "all" => Some(0..=u32::MAX),
+            InstancesText::Text(text) => match text.split_once('-') {
+                Some((first, "")) => first.trim().parse().ok().map(|first| first..=u32::MAX),
+                Some((first, last)) => first.trim().parse().ok().zip(last.trim().parse().ok()).map(|(a, b)| a..=b),
+                None => text.trim().parse().ok().map(|n| n..=n),
+            },
+        };
+        range.filter(|range| !range.is_empty()).unwrap_or_else(|| {
+            self.fault(of, "instances: a number from 0, \"2-5\", \"3-\" or \"all\"");
+            0..=u32::MAX
+        })
+    }
+
+    fn nodes(&mut self, of: Option<&Spanned<NodesText>>) -> Nodes {
+        let Some(of) = of else { return Nodes::All };
+        match of.get_ref() {
+            NodesText::List(list) => {
+                let mut sorted = list.clone();
+                sorted.sort_unstable();
+                if list.is_empty() {
+                    self.fault(of, "nodes: an empty list");
+                } else if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+                    self.fault(of, "nodes: a node twice");
+                }
+                Nodes::List(list.clone())
+            }
+            NodesText::Text(text) => match text.as_str() {
+                "all" => Nodes::All,
+                "with-cpus" => Nodes::WithCpus,
+                "memory-only" => Nodes::MemoryOnly,
+                other => match numamma_topology::list::parse(other).filter(|list| !list.is_empty()) {
+                    Some(list) => Nodes::List(list),
+                    None => {
+                        self.fault(of, format!("nodes \"{other}\": [0, 1], \"0-3\", \"all\", \"with-cpus\" or \"memory-only\""));
+                        Nodes::All
+                    }
+                },
+            },
+        }
+    }
+
+    fn policy(&mut self, text: &ObjectText) -> Option<Policy> {
+        let name = text.policy.get_ref().as_str();
+        // What belongs to one policy only.
+        for (present, key, of) in [
+            (text.block.as_ref().map(|of| self.line(of)), "block", "block-cyclic"),
+            (text.pages.as_ref().map(|of| self.line(of)), "pages", "map"),
+            (text.repeat.as_ref().map(|of| self.line(of)), "repeat", "map"),
+            (text.thread.as_ref().map(|of| self.line(of)), "thread", "follow-thread"),
+        ] {
+            if let Some(line) = present.filter(|_| name != of) {
+                self.faults.push(Fault::new(line, format!("{key} belongs to the policy {of}, this one is {name}")));
+            }
+        }
+        if let Some(of) = text.nodes.as_ref().filter(|_| ["first-touch", "map", "follow-thread"].contains(&name)) {
+            self.fault(of, format!("the policy {name} takes no nodes"));
+        }
+        let nodes = self.nodes(text.nodes.as_ref());
+        match name {
+            "first-touch" => Some(Policy::FirstTouch),
+            "bind" | "preferred" if text.nodes.is_none() => {
+                self.fault(&text.policy, format!("the policy {name} needs nodes = [...]"));
+                None
+            }
+            "bind" => Some(Policy::Bind(nodes)),
+            "preferred" => Some(Policy::Preferred(nodes)),
+            "interleave" => Some(Policy::Interleave(nodes)),
+            "weighted-interleave" => Some(Policy::Weighted(nodes)),
+            "block" => Some(Policy::Block(nodes)),
+            "block-cyclic" => match &text.block {
+                Some(of) => {
+                    let bytes = self.size(of)?;
+                    if bytes == 0 {
+                        self.fault(of, "block: 0 bytes");
+                    }
+                    Some(Policy::BlockCyclic { nodes, bytes })
+                }
+                None => {
+                    self.fault(&text.policy, "the policy block-cyclic needs block = \"SIZE\"");
+                    None
+                }
+            },
+            "map" => match &text.pages {
+                Some(of) => {
+                    let runs: Vec<(u32, u64)> =
+                        of.get_ref().iter().map(|&[node, pages]| (u32::try_from(node).unwrap_or(u32::MAX), pages)).collect();
+                    if runs.is_empty() || runs.iter().any(|(_, pages)| *pages == 0 || *pages > 1 << 40) {
+                        self.fault(of, "pages: [[NODE, PAGES], ...] with at least one page each");
+                    }
+                    Some(Policy::Map { runs, repeat: text.repeat.as_ref().is_some_and(|of| *of.get_ref()) })
+                }
+                None => {
+                    self.fault(&text.policy, "the policy map needs pages = [[NODE, PAGES], ...]");
+                    None
+                }
+            },
+            "follow-thread" => match &text.thread {
+                Some(of) => Some(Policy::FollowThread(*of.get_ref())),
+                None => {
+                    self.fault(&text.policy, "the policy follow-thread needs thread = NUMBER");
+                    None
+                }
+            },
+            other => {
+                self.fault(&text.policy, format!("policy \"{other}\": one of {}", POLICIES.join(", ")));
+                None
+            }
+        }
+    }
+}
+
+const HUGE: u64 = 2 << 20;
+
+/// A place in the code.
+fn parse_site(text: &str) -> Option<Site> {
+    let text = text.trim();
+    if let Some((module, address)) = text.rsplit_once("+0x")
+        && let Ok(address) = u64::from_str_radix(address, 16)
+        && !module.is_empty()
+    {
+        return Some(Site::Address(module.into(), address));
+    }
+    // Names of functions may hold spaces and colons; a line ends with a number.
+    let (function, place) = match text.rsplit_once(' ') {
+        Some((function, place)) if line_of(place).is_some() => (Some(function.trim()), Some(place)),
+        _ if line_of(text).is_some() => (None, Some(text)),
+        _ => (Some(text), None),
+    };
+    let function = function.filter(|name| !name.is_empty()).map(String::from);
+    let line = place.and_then(line_of);
+    (function.is_some() || line.is_some()).then_some(Site::Source { function, line })
+}
+
+fn line_of(text: &str) -> Option<(String, u32)> {
+    let (file, line) = text.rsplit_once(':')?;
+    let line = line.parse().ok().filter(|&line| line > 0)?;
+    (!file.is_empty() && !file.ends_with(':')).then(|| (file.into(), line))
+}
+
+impl Plan {
+    /// As text that reads back as the same plan.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("version = {VERSION}\n");
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        // Writing to a string cannot fail.
+        let mode = if self.strict { "strict" } else { "best-effort" };
+        let _ = writeln!(text, "mode = \"{mode}\"");
+        if let Some(program) = &self.program {
+            let _ = writeln!(text, "program = {}", quoted(&program.to_string_lossy()));
+        }
+        if !self.wrappers.is_empty() {
+            let names: Vec<String> = self.wrappers.iter().map(|name| quoted(name)).collect();
+            let _ = writeln!(text, "wrappers = [{}]", names.join(", "));
+        }
+        let pin = match &self.pin {
+            Pin::Free => None,
+            Pin::Compact => Some("\"compact\"".into()),
+            Pin::Scatter => Some("\"scatter\"".into()),
+            Pin::List(list) => {
+                let lists: Vec<String> =
+                    list.iter().map(|cpus| format!("\"{}\"", numamma_topology::list::format(cpus))).collect();
+                Some(format!("[{}]", lists.join(", ")))
+            }
+        };
+        if let Some(pin) = pin {
+            let _ = writeln!(text, "\n[threads]\npin = {pin}");
+        }
+        for object in &self.objects {
+            text += "\n[[object]]\n";
+            object.write(&mut text);
+        }
+        text
+    }
+}
+
+impl Object {
+    fn write(&self, text: &mut String) {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        let site = |site: &Option<Site>| quoted(&site.as_ref().map_or("*".into(), ToString::to_string));
+        let mut line = |key: &str, value: String| {
+            let _ = writeln!(text, "{key} = {value}");
+        };
+        if let Some(name) = &self.name {
+            line("name", quoted(name));
+        }
+        match &self.target {
+            Target::Static(name) => line("static", quoted(name)),
+            Target::Heap(of) => line("heap", site(of)),
+            Target::Map(of) => line("map", site(of)),
+            Target::Any => line("any", "true".into()),
+        }
+        if let Some(module) = &self.module {
+            line("module", quoted(module));
+        }
+        if *self.bytes.start() > 0 {
+            line("min-size", quoted(&format_size(*self.bytes.start())));
+        }
+        if *self.bytes.end() < u64::MAX {
+            line("max-size", quoted(&format_size(*self.bytes.end())));
+        }
+        match (*self.instances.start(), *self.instances.end()) {
+            (0, u32::MAX) => {}
+            (first, u32::MAX) => line("instances", format!("\"{first}-\"")),
+            (first, last) if first == last => line("instances", first.to_string()),
+            (first, last) => line("instances", format!("\"{first}-{last}\"")),
+        }
+        line("policy", quoted(self.policy.name()));
+        let nodes = match &self.policy {
+            Policy::Bind(nodes)
+            | Policy::Preferred(nodes)
+            | Policy::Interleave(nodes)
+            | Policy::Weighted(nodes)
+            | Policy::Block(nodes)
+            | Policy::BlockCyclic { nodes, .. } => Some(nodes),
+            _ => None,
+        };
+        match nodes {
+            Some(Nodes::WithCpus) => line("nodes", "\"with-cpus\"".into()),
+            Some(Nodes::MemoryOnly) => line("nodes", "\"memory-only\"".into()),
+            Some(Nodes::List(list)) => line("nodes", format!("{list:?}")),
+            Some(Nodes::All) | None => {}
+        }
+        match &self.policy {
+            Policy::BlockCyclic { bytes, .. } => line("block", quoted(&format_size(*bytes))),
+            Policy::Map { runs, repeat } => {
+                let runs: Vec<String> = runs.iter().map(|(node, pages)| format!("[{node}, {pages}]")).collect();
+                line("pages", format!("[{}]", runs.join(", ")));
+                if *repeat {
+                    line("repeat", "true".into());
+                }
+            }
+            Policy::FollowThread(thread) => line("thread", thread.to_string()),
+            _ => {}
+        }
+        match self.page {
+            Some(PageSize::Small) => line("page-size", "\"4 KiB\"".into()),
+            Some(PageSize::Huge) => line("page-size", "\"2 MiB\"".into()),
+            None => {}
+        }
+        match self.gather {
+            Some(Gather::ByThread) => line("gather", "\"by-thread\"".into()),
+            Some(Gather::ByInstance(count)) => line("gather", format!("{{ instances = {count} }}")),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Plan, String> {
+        Plan::parse(text, Path::new("plan.toml")).map_err(|error| error.to_string())
+    }
+
+    const WHOLE: &str = r#"
+version = 1
+mode = "strict"
+program = "/opt/solver"
+wrappers = ["my_alloc"]
+
+[threads]
+pin = ["0", "1", "4-5"]
+
+[[object]]
+name = "field"
+heap = "main master_init.c:15"
+min-size = "1 MiB"
+instances = "2-5"
+policy = "block"
+nodes = [1, 0]
+page-size = "2 MiB"
+
+[[object]]
+static = "grid"
+module = "libsolver.so"
+policy = "block-cyclic"
+block = "64 KiB"
+nodes = "with-cpus"
+
+[[object]]
+heap = "liblzma.so.5.4.1+0x1597d"
+policy = "map"
+pages = [[0, 512], [1, 512]]
+repeat = true
+
+[[object]]
+heap = "grid::Node::make(int, char)"
+policy = "block"
+gather = { instances = 1000 }
+
+[[object]]
+map = "*"
+max-size = 4096
+policy = "follow-thread"
+thread = 3
+
+[[object]]
+any = true
+policy = "interleave"
+"#;
+
+    #[test]
+    fn a_plan_survives_a_round_trip() {
+        let plan = read(WHOLE).expect("a whole plan");
+        assert_eq!(plan.objects.len(), 6);
+        assert_eq!(plan.objects[0].line, 10);
+        assert_eq!(plan.objects[0].bytes, 1 << 20..=u64::MAX);
+        assert_eq!(plan.objects[0].policy, Policy::Block(Nodes::List(vec![1, 0])));
+        let function = Some("grid::Node::make(int, char)".to_owned());
+        assert_eq!(plan.objects[3].target, Target::Heap(Some(Site::Source { function, line: None })));
+        let mut again = read(&plan.to_text()).expect("what it wrote itself");
+        again.pin_line = plan.pin_line;
+        for (a, b) in again.objects.iter_mut().zip(&plan.objects) {
+            a.line = b.line;
+        }
+        assert_eq!(again, plan);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_said_with_its_line() {
+        let text = "version = 2\nmode = \"hard\"\n[[object]]\nstatic = \"a\"\npolicy = \"blok\"\n\n[[object]]\nheap = \"f\"\n\
+                    policy = \"bind\"\n[[object]]\npolicy = \"interleave\"\nthread = 1\n";
+        let message = read(text).expect_err("it is full of faults");
+        for line in [
+            "plan.toml:1: version 2: this program reads version 1",
+            "plan.toml:2: mode \"hard\": \"best-effort\" or \"strict\"",
+            "plan.toml:5: policy \"blok\": one of first-touch, ",
+            "plan.toml:9: the policy bind needs nodes",
+            "plan.toml:10: an object needs one of",
+            "plan.toml:12: thread belongs to the policy follow-thread, this one is interleave",
+        ] {
+            assert!(message.contains(line), "{line} is not in\n{message}");
+        }
+    }
+
+    #[test]
+    fn what_toml_does_not_take_has_its_line_too() {
+        for (text, expected) in [
+            ("version = 1\nmood = \"strict\"\n", "plan.toml:2: unknown field `mood`"),
+            ("version = 1\n[[object]\n", "plan.toml:2: "),
+            ("mode = \"strict\"\n", "missing field `version`"),
+            ("version = 1\n[[object]]\nstatic = 3\npolicy = \"block\"\n", "plan.toml:3: "),
+            ("version = 1\n[[object]]\nstatic = \"a\"\npolicy = \"block\"\nmin-size = \"1 MB\"\n", "plan.toml:5: not a size"),
+            ("version = 1\n[[object]]\nstatic = \"a\"\npolicy = \"bind\"\nnodes = [1, 1]\n", "plan.toml:5: nodes: a node twice"),
+            ("version = 1\n[threads]\npin = 3\n", "plan.toml:3: pin: \"compact\""),
+            ("version = 1\n[threads]\npin = [\"x\"]\n", "plan.toml:3: \"x\" is no list of CPUs"),
+        ] {
+            let message = read(text).expect_err(text);
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn places_in_the_code() {
+        let source = |function: Option<&str>, line: Option<(&str, u32)>| {
+            Some(Site::Source {
+                function: function.map(String::from),
+                line: line.map(|(file, line)| (file.to_owned(), line)),
+            })
+        };
+        assert_eq!(parse_site("main a.c:15"), source(Some("main"), Some(("a.c", 15))));
+        assert_eq!(parse_site("src/a.c:15"), source(None, Some(("src/a.c", 15))));
+        assert_eq!(parse_site("ns::f(int, long)"), source(Some("ns::f(int, long)"), None));
+        assert_eq!(parse_site("ns::f(int, long) a.cpp:3"), source(Some("ns::f(int, long)"), Some(("a.cpp", 3))));
+        assert_eq!(parse_site("a+0x1f"), Some(Site::Address("a".into(), 0x1f)));
+        assert_eq!(parse_site(""), None);
+    }
+}

@@ -1,0 +1,201 @@
+/* Joining a plan, and what becomes of blocks and mappings. */
+#define _GNU_SOURCE
+#include "place.h"
+
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "../base/sys.h"
+#include "../emit/attach.h"
+#include "../hooks/hooks.h"
+#include "../hooks/thread.h"
+#include "../unwind/unwind.h"
+#include "gather.h"
+#include "list.h"
+#include "match.h"
+#include "policy.h"
+#include "verify.h"
+
+struct nmm_place nmm_place;
+uint64_t nmm_place_least = UINT64_MAX;
+
+static bool fits(struct nmm_plan_table table, uint64_t size, uint64_t bytes)
+{
+    return table.at <= bytes && table.at % 8 == 0 && table.count <= (bytes - table.at) / size;
+}
+
+/* Whether all tables lie within the file. What they say about each other was made by a program that is ours. */
+static bool is_sound(const struct nmm_plan *plan, uint64_t bytes)
+{
+    return plan->magic == NMM_PLAN_MAGIC && plan->version == NMM_PLAN_VERSION && plan->bytes == bytes
+        && plan->modules.count <= NMM_PLACE_MODULES && plan->placed.count > 0
+        && fits(plan->rules, sizeof(struct nmm_plan_rule), bytes) && fits(plan->modules, sizeof(struct nmm_plan_module), bytes)
+        && fits(plan->places, sizeof(struct nmm_plan_place), bytes) && fits(plan->statics, sizeof(struct nmm_plan_static), bytes)
+        && fits(plan->nodes, sizeof(uint32_t), bytes) && fits(plan->runs, sizeof(struct nmm_plan_run), bytes)
+        && fits(plan->threads, sizeof(struct nmm_plan_thread), bytes) && fits(plan->texts, 1, bytes)
+        && fits(plan->placed, sizeof(struct nmm_placed), bytes);
+}
+
+static struct nmm_plan *map_plan(const char *path)
+{
+    struct stat stat;
+    struct nmm_plan *plan = NULL;
+    const long fd = nmm_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
+    if (nmm_failed(fd))
+        return NULL;
+    if (nmm_syscall(SYS_fstat, fd, (long)&stat, 0, 0, 0, 0) == 0 && (uint64_t)stat.st_size >= sizeof *plan)
+        plan = nmm_map((size_t)stat.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd);
+    nmm_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    if (plan != NULL && !is_sound(plan, (uint64_t)stat.st_size)) {
+        nmm_unmap(plan, (size_t)stat.st_size);
+        plan = NULL;
+    }
+    return plan;
+}
+
+/* Private memory: the places, the counts of instances, and the unwind rules where no recording has them. */
+static bool map_tables(const struct nmm_plan *plan)
+{
+    const size_t places = plan->places.count * sizeof(struct nmm_code_range);
+    const size_t instances = (plan->rules.count * sizeof(uint32_t) + 7) & ~(size_t)7;
+    const bool rules = nmm_process.rules == NULL;
+    char *tables = nmm_map(places + instances + (rules ? NMM_RULES_BYTES : 0) + 8, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    if (tables == NULL)
+        return false;
+    nmm_place.places = (struct nmm_code_range *)tables;
+    nmm_place.instances = (uint32_t *)(tables + places);
+    if (rules)
+        nmm_process.rules = (uint64_t *)(tables + places + instances);
+    return true;
+}
+
+void nmm_place_join(void)
+{
+    const char *path = nmm_shared_file(NMM_ENV_PLAN "=");
+    if (path == NULL || getauxval(AT_SECURE))
+        return;
+    struct nmm_plan *plan = map_plan(path);
+    if (plan == NULL)
+        return;
+    if (!map_tables(plan)) {
+        nmm_unmap(plan, plan->bytes);
+        return;
+    }
+    char *start = (char *)plan;
+    nmm_place.rules = (struct nmm_plan_rule *)(start + plan->rules.at);
+    nmm_place.nodes = (const uint32_t *)(start + plan->nodes.at);
+    nmm_place.placed = (struct nmm_placed *)(start + plan->placed.at);
+    nmm_place.least = plan->least_heap;
+    nmm_process.ids_shared = nmm_ids_are_shared();
+    nmm_store_release(&nmm_place.plan, plan);
+    __atomic_fetch_add(&plan->processes, 1, __ATOMIC_RELAXED);
+    nmm_know_main_stack(&nmm_self);
+    nmm_gather_prepare();
+    nmm_find_modules();
+    nmm_store_release(&nmm_place_least, nmm_place.least);
+}
+
+/* dlopen was called: the next allocation finds out what came of it. */
+void nmm_place_opened(void)
+{
+    if (nmm_place.plan == NULL)
+        return;
+    nmm_store(&nmm_place.opened, 1);
+    nmm_store_release(&nmm_place_least, 0);
+}
+
+static void look_for_modules(void)
+{
+    nmm_store(&nmm_place_least, nmm_place.least);
+    if (__atomic_exchange_n(&nmm_place.opened, 0, __ATOMIC_ACQ_REL))
+        nmm_find_modules();
+}
+
+void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t key, int32_t node)
+{
+    struct nmm_plan_rule *of = &nmm_place.rules[rule];
+    __atomic_fetch_add(&of->matched, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&of->bytes, bytes, __ATOMIC_RELAXED);
+    if (of->policy == NMM_POLICY_FIRST_TOUCH)
+        return;
+    const struct nmm_pages pages = nmm_whole_pages(of, address, bytes);
+    if (pages.low >= pages.high) {
+        __atomic_fetch_add(&of->too_small, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    nmm_ask(rule, &pages, node);
+    nmm_list_add(key, &(struct nmm_placed){.address = pages.low, .bytes = pages.high - pages.low, .base = pages.base,
+        .length = pages.high - pages.base, .rule = rule, .pid = nmm_getpid(), .node = node});
+}
+
+/* The pages that hold nothing but the block: also the first, if there is only the allocator's own word before the block, and
+ * the last, if the block fills it. */
+static void own_pages(uintptr_t *low, uintptr_t *high)
+{
+    if (*low % 4096 <= 16)
+        *low &= ~(uintptr_t)4095;
+    if (-*high % 4096 <= 8)
+        *high = nmm_round_up(*high, 4096);
+}
+
+void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame)
+{
+    uint32_t instance;
+    if (unlikely(nmm_load(&nmm_place.opened)))
+        look_for_modules();
+    if (bytes < nmm_place.least || nmm_place.plan == NULL)
+        return;
+    const uint32_t rule = nmm_match(NMM_TARGET_HEAP, bytes, frame, &instance);
+    if (rule == NMM_NO_RULE)
+        return;
+    const size_t usable = nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : bytes;
+    uintptr_t low = (uintptr_t)block, high = low + (usable > bytes ? usable : bytes);
+    own_pages(&low, &high);
+    nmm_place_pages(rule, low, high - low, (uintptr_t)block, -1);
+}
+
+void nmm_place_mapping(void *address, uint64_t bytes, const uintptr_t *frame)
+{
+    uint32_t instance;
+    if (nmm_place.plan == NULL)
+        return;
+    if (unlikely(nmm_load(&nmm_place.opened)))
+        look_for_modules();
+    if (bytes < nmm_place.plan->least_map)
+        return;
+    const uint32_t rule = nmm_match(NMM_TARGET_MAP, bytes, frame, &instance);
+    if (rule != NMM_NO_RULE)
+        nmm_place_pages(rule, (uintptr_t)address, nmm_round_up(bytes, 4096), (uintptr_t)address, -1);
+}
+
+static void end(struct nmm_placed *placed)
+{
+    nmm_read_back(placed);
+    nmm_list_give(placed);
+}
+
+/* The memory may stay with the allocator and go to another object: it must not keep this one's policy. */
+void nmm_place_end_block(uintptr_t block)
+{
+    struct nmm_placed *placed = nmm_list_take(block);
+    if (placed == NULL)
+        return;
+    nmm_read_back(placed);
+    nmm_ask_nothing(placed->address, placed->address + placed->bytes);
+    nmm_list_give(placed);
+}
+
+void nmm_place_end_mappings(uintptr_t address, uint64_t bytes)
+{
+    if (nmm_place.plan != NULL && nmm_place.plan->least_map != UINT64_MAX && bytes >= 4096)
+        nmm_list_take_range(address, address + bytes, end);
+}
+
+void nmm_place_finish(void)
+{
+    if (nmm_place.plan != NULL && nmm_load(&nmm_place.plan->processes) > 0)
+        nmm_list_take_all(end);
+}

@@ -1,0 +1,98 @@
+/* The applier: puts objects where the plan wants them.
+ *
+ *   hooks (a block, a mapping, a thread, dlopen) -> which rule (match.c) -> which pages (lay.c) -> mbind (policy.c)
+ *                                                                                  |
+ *                                   pages as they lie at the end (verify.c) <- list of what was placed (list.c)
+ *
+ * Objects keep their addresses, but for small ones that a rule gathers (gather.c). The kernel does the work: a policy is set on
+ * the whole pages of an object before they are used, and pages that are there already are moved. Nothing here fails the program.
+ * All tables are private memory of the process, but for the plan's own counters and list, which are shared. */
+#ifndef NMM_PLACE_H
+#define NMM_PLACE_H
+
+#include "../../wire/include/numamma_plan.h"
+#include "../base/common.h"
+
+/* No plan names more. */
+#define NMM_PLACE_MODULES 256
+
+/* A place in the code, as it lies in this process. */
+struct nmm_code_range {
+    uintptr_t low, high;        /* low < return address <= high */
+    uint32_t rule;              /* or NMM_PLAN_SKIPPED */
+    uint32_t pad;
+};
+
+struct nmm_place {
+    struct nmm_plan *plan;          /* NULL: nothing is to be placed */
+    struct nmm_plan_rule *rules;
+    const uint32_t *nodes;
+    struct nmm_placed *placed;
+    struct nmm_code_range *places;  /* in ascending order of `low`; changed under `updating` */
+    uint32_t *instances;            /* by rule: objects of this process */
+    uint32_t place_count;
+    uint32_t place_version;         /* odd while `places` is being changed */
+    uint32_t updating;              /* a thread is looking for new modules */
+    uint32_t opened;                /* a library may have come since the last look */
+    uint64_t seen_modules;          /* by the loader's count */
+    uint64_t known[NMM_PLACE_MODULES / 64]; /* bits of the plan's modules that were found */
+    uint32_t gathers;               /* rules that gather small objects */
+    uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
+    uint32_t threads;               /* that were created */
+    bool main_pinned;
+};
+
+extern struct nmm_place nmm_place;
+
+/* Blocks of at least so many bytes are looked at, also by who knows nothing of plans: SIZE_MAX where there is none. While a
+ * library may have come it is 0, so that the next allocation looks. */
+extern uint64_t nmm_place_least;
+
+/* Maps the plan that the environment names, and places static objects. Once, by nmm_start. */
+void nmm_place_join(void);
+
+/* dlopen is about to be called. */
+void nmm_place_opened(void);
+
+/* A heap block, or a mapping, has come to be. `frame`: the hook's. */
+void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame);
+void nmm_place_mapping(void *address, uint64_t bytes, const uintptr_t *frame);
+
+/* Places the whole pages of an object under a rule, and lists them; `node` as for nmm_ask. */
+void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t key, int32_t node);
+
+static inline void nmm_placed_block(void *block, uint64_t bytes, const uintptr_t *frame)
+{
+    if (unlikely(bytes >= nmm_load(&nmm_place_least)) && block != NULL)
+        nmm_place_block(block, bytes, frame);
+}
+
+/* Bits of pages that placed objects begin in, by a hash: nearly all blocks that are freed are none of them. */
+#define NMM_PLACED_BITS (1u << 16)
+extern uint64_t nmm_placed_bits[NMM_PLACED_BITS / 64];
+
+static inline uint32_t nmm_placed_bit(uintptr_t address)
+{
+    return (uint32_t)((address >> 12) * 0x9e3779b97f4a7c15ull >> 48);
+}
+
+/* Before a block is freed, or mappings end: what lay in them is read back, and is forgotten. */
+void nmm_place_end_block(uintptr_t block);
+void nmm_place_end_mappings(uintptr_t address, uint64_t bytes);
+
+static inline void nmm_placed_ends(const void *block)
+{
+    const uint32_t bit = nmm_placed_bit((uintptr_t)block);
+    if (unlikely(nmm_load(&nmm_placed_bits[bit / 64]) >> bit % 64 & 1))
+        nmm_place_end_block((uintptr_t)block);
+}
+
+/* The program is about to end: reads back what it still has. */
+void nmm_place_finish(void);
+
+/* Where thread number `n` runs. The first thread that is created finds the main thread still free, so that run times which count
+ * the CPUs that they may use have done so. */
+uint32_t nmm_place_new_thread(void);
+void nmm_place_pin(uint32_t thread);
+
+#endif

@@ -1,0 +1,72 @@
+#include "verify.h"
+
+#include "../base/sys.h"
+#include "../emit/state.h"
+#include "lay.h"
+
+/* Pages per call; on the program's stack, so few. */
+#define BATCH 64u
+
+struct tally {
+    uint64_t right, elsewhere, absent, unread;
+};
+
+static bool is_any(const struct nmm_plan_rule *rule, int node)
+{
+    for (uint32_t i = 0; i < rule->nodes; i++)
+        if (nmm_place.nodes[rule->node + i] == (uint32_t)node)
+            return true;
+    return false;
+}
+
+/* Pages from `low` to `high`, all of which belong on the rule's node number `node`, -1: on any of its nodes. */
+static void read_pages(const struct nmm_plan_rule *rule, uintptr_t low, uintptr_t high, int32_t node, struct tally *tally)
+{
+    uint64_t pages[BATCH];
+    int status[BATCH];
+    while (low < high) {
+        uint32_t count = 0;
+        for (; count < BATCH && low < high; low += 4096)
+            pages[count++] = low;
+        const long result = nmm_load(&nmm_process.quiet)
+            ? -1
+            : nmm_syscall(SYS_move_pages, 0, count, (long)pages, 0, (long)status, 0);
+        if (result < 0) {
+            tally->unread += count;
+            continue;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            const bool right = node < 0 ? is_any(rule, status[i])
+                                        : nmm_place.nodes[rule->node + (uint32_t)node] == (uint32_t)status[i];
+            *(status[i] < 0 ? &tally->absent : right ? &tally->right : &tally->elsewhere) += 1;
+        }
+    }
+}
+
+static void add(uint64_t *counter, uint64_t value)
+{
+    if (value > 0)
+        __atomic_fetch_add(counter, value, __ATOMIC_RELAXED);
+}
+
+void nmm_read_back(const struct nmm_placed *placed)
+{
+    struct nmm_plan_rule *rule = &nmm_place.rules[placed->rule];
+    struct tally tally = {0};
+    const uintptr_t low = placed->address, high = low + placed->bytes;
+    if (placed->node >= 0 || !nmm_has_pieces(rule)) {
+        read_pages(rule, low, high, placed->node, &tally);
+    } else {
+        const uint64_t unit = rule->page_bytes > 4096 ? rule->page_bytes : 4096;
+        const uint64_t pages = (placed->length + unit - 1) / unit;
+        struct nmm_piece piece = {0};
+        while (nmm_next_piece(nmm_place.plan, rule, pages, unit, &piece)) {
+            const uintptr_t first = placed->base + piece.first * unit, last = placed->base + piece.last * unit;
+            read_pages(rule, first < low ? low : first, last > high ? high : last, (int32_t)piece.node, &tally);
+        }
+    }
+    add(&rule->right, tally.right);
+    add(&rule->elsewhere, tally.elsewhere);
+    add(&rule->absent, tally.absent);
+    add(&rule->unread, tally.unread);
+}

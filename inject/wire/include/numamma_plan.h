@@ -1,0 +1,144 @@
+/* The contract between a compiled placement plan (written by `numamma apply`) and the applier inside the program.
+ *
+ * One memfd, named in the environment (NUMAMMA_PLAN=/proc/PID/fd/N), which every process of the program maps shared: tables that
+ * nobody changes any more, then counters and the list of what has been placed, which the applier fills and `numamma apply` reads.
+ * All is numbers: the text was parsed, names were looked up and nodes were counted before the program began.
+ *
+ *   | nmm_plan | rules | modules | places | statics | nodes | runs | threads | texts | placed ... |
+ *
+ * A module is known by its file (device and inode). Addresses are the file's own; the applier adds the bias of the mapping.
+ */
+#ifndef NUMAMMA_PLAN_H
+#define NUMAMMA_PLAN_H
+
+#include <stdint.h>
+
+#define NMM_PLAN_VERSION 1u
+#define NMM_PLAN_MAGIC 0x4e414c504d4d4eull /* "NMMPLAN" */
+#define NMM_ENV_PLAN "NUMAMMA_PLAN"
+
+#define NMM_PLAN_NODES 1024u    /* the kernel's own limit */
+#define NMM_PLAN_CPUS 8192u
+
+/* What a rule is about (bits). */
+#define NMM_TARGET_HEAP 1u
+#define NMM_TARGET_MAP 2u
+#define NMM_TARGET_STATIC 4u
+
+enum nmm_plan_policy {
+    NMM_POLICY_FIRST_TOUCH = 0, /* nothing is asked: takes objects out of the rules behind */
+    NMM_POLICY_BIND = 1,
+    NMM_POLICY_PREFERRED = 2,
+    NMM_POLICY_INTERLEAVE = 3,
+    NMM_POLICY_WEIGHTED = 4,
+    /* Each page has its node. */
+    NMM_POLICY_BLOCK = 5,
+    NMM_POLICY_CYCLIC = 6,
+    NMM_POLICY_MAP = 7,
+};
+
+/* Ways to gather small objects of one place. */
+#define NMM_GATHER_NOT 0u
+#define NMM_GATHER_BY_THREAD 1u
+#define NMM_GATHER_BY_INSTANCE 2u
+
+/* A rule. The first that matches an object decides. */
+struct nmm_plan_rule {
+    uint32_t targets;
+    uint32_t any_place;         /* else only objects of its places */
+    uint64_t least, most;       /* bytes, both included */
+    uint32_t first, last;       /* instances, both included, counted in each process */
+    uint32_t policy;            /* enum nmm_plan_policy */
+    uint32_t page_bytes;        /* 0: as the system likes; else 4096 or 2 MiB */
+    uint32_t node, nodes;       /* first of its nodes in the table, and how many */
+    uint32_t run, runs;         /* of a map */
+    uint32_t repeat;            /* the map begins anew at its end */
+    uint32_t gather;            /* NMM_GATHER_* */
+    uint64_t block_bytes;       /* of block-cyclic */
+    uint32_t instances;         /* NMM_GATHER_BY_INSTANCE: how many are divided among the nodes */
+    uint32_t last_error;        /* applier: errno of the last call that failed */
+
+    /* The applier's. */
+    uint64_t matched;           /* objects */
+    uint64_t bytes;             /* of them */
+    uint64_t too_small;         /* of them: no whole page */
+    uint64_t failed;            /* calls that were in vain */
+    uint64_t fell_back;         /* calls that got the next best policy */
+    uint64_t unlisted;          /* objects that are placed but in no list: their pages are not read back */
+    /* Pages of objects that are gone, as they lay at the end. */
+    uint64_t right;             /* where the plan wants them */
+    uint64_t elsewhere;
+    uint64_t absent;            /* never used */
+    uint64_t unread;            /* not asked about: too many at once */
+};
+
+struct nmm_plan_module {
+    uint64_t device, inode;
+    uint32_t whole;             /* 1: a library, no frame of which is ever a place */
+    uint32_t text;              /* whole: beginning of its file's name, in the texts */
+};
+
+/* Return addresses that belong to a place: low < address <= high, for the instruction is the call before. */
+struct nmm_plan_place {
+    uint64_t low, high;
+    uint32_t module;
+    uint32_t rule;              /* NMM_PLAN_SKIPPED: frames of the C++ library or of an allocator's wrapper */
+};
+#define NMM_PLAN_SKIPPED 0xffffffffu
+
+struct nmm_plan_static {
+    uint64_t address, bytes;
+    uint32_t module;
+    uint32_t rule;
+};
+
+/* Pages of 4 KiB in a row. */
+struct nmm_plan_run {
+    uint64_t pages;
+    uint32_t node;              /* index into the rule's nodes */
+    uint32_t pad;
+};
+
+/* CPUs of a thread, by the order of creation; the main thread is 0. Beyond the last thread from the first again. */
+struct nmm_plan_thread {
+    uint64_t cpus[NMM_PLAN_CPUS / 64];
+};
+
+/* Memory that has been placed. */
+struct nmm_placed {
+    uint64_t address, bytes;    /* whole pages */
+    uint64_t base, length;      /* of the object, from which its pages are counted */
+    uint32_t rule;
+    int32_t pid;                /* in the applier's pid namespace */
+    uint32_t state;             /* NMM_PLACED_*, written last */
+    int32_t node;               /* a gathered slab: index of its node; else -1 */
+};
+#define NMM_PLACED_FREE 0u
+#define NMM_PLACED_LIVE 1u
+#define NMM_PLACED_BUSY 2u
+
+/* Tables lie at `at` bytes from the start. */
+struct nmm_plan_table {
+    uint32_t at, count;
+};
+
+struct nmm_plan {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t strict;            /* a policy that cannot be had is a reason to end the program */
+    uint64_t bytes;             /* of all */
+    uint64_t least_heap, least_map; /* no smaller block or mapping is any rule's; UINT64_MAX: none is */
+    struct nmm_plan_table rules, modules, places, statics, nodes, runs, threads, texts, placed;
+    uint32_t gathers;           /* rules that gather */
+    uint32_t pad;
+
+    /* The applier's. */
+    uint32_t processes;         /* that have joined */
+    uint32_t stopped;           /* strict: 1 + the rule that failed; the program is to be ended */
+    uint32_t next_placed;       /* where to look for room in the list */
+    uint32_t modules_found;     /* bits of the first 32 modules: mapped by some process */
+    uint64_t pinned, not_pinned; /* threads */
+    uint64_t pad2[4];
+};
+
+#endif

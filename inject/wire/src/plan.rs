@@ -1,0 +1,168 @@
+//! The compiled plan, field by field. Nothing here is documented twice: see `numamma_plan.h`.
+#![allow(missing_docs)]
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+pub const VERSION: u32 = 1;
+/// "NMMPLAN"
+pub const MAGIC: u64 = 0x4e_414c_504d_4d4e;
+/// The variable of the environment that names it.
+pub const ENVIRONMENT: &str = "NUMAMMA_PLAN";
+pub const NODES: u32 = 1024;
+pub const CPUS: u32 = 8192;
+/// Of modules that a plan names.
+pub const MODULES: usize = 256;
+
+pub const TARGET_HEAP: u32 = 1;
+pub const TARGET_MAP: u32 = 2;
+pub const TARGET_STATIC: u32 = 4;
+
+pub const POLICY_FIRST_TOUCH: u32 = 0;
+pub const POLICY_BIND: u32 = 1;
+pub const POLICY_PREFERRED: u32 = 2;
+pub const POLICY_INTERLEAVE: u32 = 3;
+pub const POLICY_WEIGHTED: u32 = 4;
+pub const POLICY_BLOCK: u32 = 5;
+pub const POLICY_CYCLIC: u32 = 6;
+pub const POLICY_MAP: u32 = 7;
+
+pub const GATHER_NOT: u32 = 0;
+pub const GATHER_BY_THREAD: u32 = 1;
+pub const GATHER_BY_INSTANCE: u32 = 2;
+
+pub const SKIPPED: u32 = u32::MAX;
+
+pub const PLACED_FREE: u32 = 0;
+pub const PLACED_LIVE: u32 = 1;
+pub const PLACED_BUSY: u32 = 2;
+
+/// `struct nmm_plan_rule`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Rule {
+    pub targets: u32,
+    pub any_place: u32,
+    pub least: u64,
+    pub most: u64,
+    pub first: u32,
+    pub last: u32,
+    pub policy: u32,
+    pub page_bytes: u32,
+    pub node: u32,
+    pub nodes: u32,
+    pub run: u32,
+    pub runs: u32,
+    pub repeat: u32,
+    pub gather: u32,
+    pub block_bytes: u64,
+    pub instances: u32,
+    pub last_error: AtomicU32,
+    pub matched: AtomicU64,
+    pub bytes: AtomicU64,
+    pub too_small: AtomicU64,
+    pub failed: AtomicU64,
+    pub fell_back: AtomicU64,
+    pub unlisted: AtomicU64,
+    pub right: AtomicU64,
+    pub elsewhere: AtomicU64,
+    pub absent: AtomicU64,
+    pub unread: AtomicU64,
+}
+
+/// `struct nmm_plan_module`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Module {
+    pub device: u64,
+    pub inode: u64,
+    pub whole: u32,
+    pub text: u32,
+}
+
+/// `struct nmm_plan_place`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub low: u64,
+    pub high: u64,
+    pub module: u32,
+    pub rule: u32,
+}
+
+/// `struct nmm_plan_static`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Static {
+    pub address: u64,
+    pub bytes: u64,
+    pub module: u32,
+    pub rule: u32,
+}
+
+/// `struct nmm_plan_run`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    pub pages: u64,
+    pub node: u32,
+    pub pad: u32,
+}
+
+/// `struct nmm_plan_thread`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Thread {
+    pub cpus: [u64; CPUS as usize / 64],
+}
+
+/// `struct nmm_placed`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Placed {
+    pub address: AtomicU64,
+    pub bytes: AtomicU64,
+    pub base: AtomicU64,
+    pub length: AtomicU64,
+    pub rule: AtomicU32,
+    pub pid: AtomicI32,
+    pub state: AtomicU32,
+    pub node: AtomicI32,
+}
+
+/// `struct nmm_plan_table`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Table {
+    pub at: u32,
+    pub count: u32,
+}
+
+/// `struct nmm_plan`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Header {
+    pub magic: u64,
+    pub version: u32,
+    pub strict: u32,
+    pub bytes: u64,
+    pub least_heap: u64,
+    pub least_map: u64,
+    pub rules: Table,
+    pub modules: Table,
+    pub places: Table,
+    pub statics: Table,
+    pub nodes: Table,
+    pub runs: Table,
+    pub threads: Table,
+    pub texts: Table,
+    pub placed: Table,
+    pub gathers: u32,
+    pub pad: u32,
+    pub processes: AtomicU32,
+    pub stopped: AtomicU32,
+    pub next_placed: AtomicU32,
+    pub modules_found: AtomicU32,
+    pub pinned: AtomicU64,
+    pub not_pinned: AtomicU64,
+    pub pad2: [AtomicU64; 4],
+}

@@ -1,0 +1,94 @@
+//! A compiled plan in memory that is shared with the program.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use crate::plan::{Header, Placed, Rule};
+
+/// The memfd and its mapping.
+#[derive(Debug)]
+pub struct SharedPlan {
+    file: OwnedFd,
+    memory: *mut u8,
+    bytes: usize,
+    rules: (usize, usize),
+    placed: (usize, usize),
+}
+
+// SAFETY: the mapping is only ever read through atomics once it is shared.
+unsafe impl Send for SharedPlan {}
+// SAFETY: as above.
+unsafe impl Sync for SharedPlan {}
+
+impl SharedPlan {
+    /// Shares a plan; `bytes` begin with its header, whose tables lie within them.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn new(bytes: &[u8], rules: (usize, usize), placed: (usize, usize)) -> io::Result<Self> {
+        let fits = |(at, count): (usize, usize), size: usize| {
+            at.is_multiple_of(8) && count.checked_mul(size).and_then(|length| length.checked_add(at)) <= Some(bytes.len())
+        };
+        assert!(size_of::<Header>() <= bytes.len() && fits(rules, size_of::<Rule>()) && fits(placed, size_of::<Placed>()));
+        // SAFETY: a constant name; the descriptor is ours alone.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"numamma-plan".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let file = File::from(file);
+        file.set_len(bytes.len() as u64)?;
+        std::io::Write::write_all(&mut &file, bytes)?;
+        let file = OwnedFd::from(file);
+        // SAFETY: a new shared mapping of our own file, of its whole length.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes.len(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { file, memory: memory.cast(), bytes: bytes.len(), rules, placed })
+    }
+
+    /// How the program finds it, as long as this process lives.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        // SAFETY: `new` checked the length; the mapping is aligned to pages and lives as long as self; what the program changes are
+        // atomics.
+        unsafe { &*self.memory.cast() }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Rule] {
+        // SAFETY: as above; `new` checked bounds and alignment.
+        unsafe { std::slice::from_raw_parts(self.memory.add(self.rules.0).cast(), self.rules.1) }
+    }
+
+    /// The list of what is placed.
+    pub fn placed(&self) -> &[Placed] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.memory.add(self.placed.0).cast(), self.placed.1) }
+    }
+}
+
+impl Drop for SharedPlan {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made; no reference outlives self.
+        unsafe { libc::munmap(self.memory.cast(), self.bytes) };
+    }
+}
