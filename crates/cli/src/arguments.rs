@@ -33,6 +33,10 @@ pub enum Command {
     Report(Report),
     /// Show what differs between two recordings of one program
     Compare(Compare),
+    /// Run a program with its memory and threads where a plan, or one policy, puts them
+    Apply(Box<Apply>),
+    /// Run a program under several policies in turn and compare the times
+    Try(Try),
     /// Write a recording's report as one HTML file that opens offline
     Html(Html),
     /// Say what this machine offers to the recorder, and how to enable more
@@ -139,6 +143,69 @@ pub struct Compare {
 }
 
 #[derive(Args)]
+pub struct Apply {
+    /// The plan, a TOML file
+    #[arg(value_name = "PLAN", required_unless_present = "policy")]
+    pub plan: Option<PathBuf>,
+    /// One policy for all large objects instead of a plan: first-touch, interleave, weighted, block, block-cyclic=SIZE, bind=NODES, preferred=NODES
+    #[arg(long, value_name = "POLICY", conflicts_with = "plan")]
+    pub policy: Option<String>,
+    /// With --policy: objects smaller than this stay as they are
+    #[arg(long, value_name = "SIZE", default_value = "64 KiB", value_parser = size)]
+    pub min_size: u64,
+    /// Where threads run, whatever the plan says: compact, scatter, or the CPUs of each thread: 0,1,4-7
+    #[arg(long, value_name = "WAY")]
+    pub pin: Option<String>,
+    /// End the program if a policy cannot be had, whatever the plan says
+    #[arg(long)]
+    pub strict: bool,
+    /// Record the program meanwhile
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+    /// Replace the recording that is in the directory of --record
+    #[arg(long, requires = "record")]
+    pub force: bool,
+    /// Write what became of the plan to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Say nothing about it
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Check the plan against the program and print the same for OpenMP, numactl and C; nothing runs
+    #[arg(long)]
+    pub show: bool,
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct Try {
+    /// Directory for the results, and on a machine of several nodes for a recording under each policy
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// What is tried beside the program as it is, repeatable: a policy as for `numamma apply --policy`, or a plan's file
+    /// [default: interleave, block]
+    #[arg(short, long = "policy", value_name = "POLICY")]
+    pub policies: Vec<String>,
+    /// Runs of each
+    #[arg(short, long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// Objects smaller than this stay as they are
+    #[arg(long, value_name = "SIZE", default_value = "64 KiB", value_parser = size)]
+    pub min_size: u64,
+    /// Where threads run under the policies: compact, scatter, or the CPUs of each thread: 0,1,4-7
+    #[arg(long, value_name = "WAY")]
+    pub pin: Option<String>,
+    /// Form of the table
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
 pub struct Html {
     /// Directory of the recording
     #[arg(value_name = "DIR")]
@@ -192,7 +259,13 @@ fn one_line(error: &clap::Error) -> String {
         }
         parts.push(line.trim_start_matches("error: "));
     }
-    let missing_program = error.kind() == ErrorKind::MissingRequiredArgument && text.contains("<COMMAND>");
+    let missing_program = error.kind() == ErrorKind::MissingRequiredArgument && text.contains("COMMAND>");
+    if missing_program && text.contains("apply") {
+        return "no program given; try `numamma apply plan.toml -- ./program`, or `numamma apply --policy interleave -- ./program`".into();
+    }
+    if missing_program && text.contains("try") && text.contains("<DIR>") {
+        return "no program given; try `numamma try DIR -- ./program`".into();
+    }
     if missing_program {
         return "no program given; try `numamma record -- ./program`".into();
     }
@@ -211,6 +284,10 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
         _ => Err("must be above 0 and at most 100".into()),
     }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    numamma_plan::parse_size(text).ok_or_else(|| "must be a size such as 65536 or \"64 KiB\"".into())
 }
 
 /// `10`, `2.5s`, `500ms` or `2m`.

@@ -18,6 +18,8 @@ fn main() -> ExitCode {
         Command::Record(arguments) => commands::record::run(*arguments),
         Command::Report(arguments) => commands::report::run(arguments),
         Command::Compare(arguments) => commands::compare::run(arguments),
+        Command::Apply(arguments) => commands::apply::run(*arguments),
+        Command::Try(arguments) => commands::trial::run(arguments),
         Command::Html(arguments) => commands::html::run(arguments),
         Command::Doctor(arguments) => commands::doctor::run(arguments),
     };

@@ -52,6 +52,12 @@ impl Compiled {
         &self.nodes[rule.node as usize..][..rule.nodes as usize]
     }
 
+    /// The runs of a rule's map.
+    pub fn runs_of(&self, rule: usize) -> &[wire::Run] {
+        let rule = &self.rules[rule];
+        &self.runs[rule.run as usize..][..rule.runs as usize]
+    }
+
     /// Puts it where the program can map it.
     ///
     /// # Errors
@@ -59,7 +65,8 @@ impl Compiled {
     pub fn share(&self) -> io::Result<SharedPlan> {
         let modules = self.modules.len() + self.whole.len();
         if modules > wire::MODULES {
-            let message = format!("the plan names {} modules, at most {} are possible", self.modules.len(), wire::MODULES);
+            let message =
+                format!("the plan names {} modules, at most {} are possible", self.modules.len(), wire::MODULES);
             return Err(io::Error::other(message));
         }
         let mut image = Image { bytes: vec![0; size_of::<wire::Header>()] };
@@ -227,7 +234,10 @@ mod tests {
         let rule = &shared.rules()[0];
         assert_eq!((rule.targets, rule.any_place, rule.least, rule.most), (wire::TARGET_HEAP, 1, 4096, u64::MAX));
         assert_eq!((rule.first, rule.last, rule.policy, rule.page_bytes), (2, 5, wire::POLICY_CYCLIC, 4096));
-        assert_eq!((rule.nodes, rule.block_bytes, rule.gather, rule.instances), (2, 65536, wire::GATHER_BY_INSTANCE, 10));
+        assert_eq!(
+            (rule.nodes, rule.block_bytes, rule.gather, rule.instances),
+            (2, 65536, wire::GATHER_BY_INSTANCE, 10)
+        );
         assert_eq!(rule.matched.load(Relaxed), 0);
         assert_eq!(shared.placed().len(), PLACED as usize);
         assert_eq!(header.bytes % 4096, 0);

@@ -19,6 +19,7 @@ mod resolve;
 mod size;
 mod snippet;
 mod text;
+mod whole;
 
 pub use compiled::{Compiled, RuleName};
 pub use error::{Fault, PlanError};
@@ -27,3 +28,4 @@ pub use model::{Gather, Nodes, Object, PageSize, Pin, Plan, Policy, Site, Target
 pub use resolve::{Files, resolve};
 pub use size::{format_size, parse_size};
 pub use snippet::snippet;
+pub use whole::WHOLE_POLICIES;

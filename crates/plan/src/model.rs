@@ -186,7 +186,9 @@ impl Object {
 impl std::fmt::Display for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Site::Source { function: Some(function), line: Some((file, line)) } => write!(f, "{function} {file}:{line}"),
+            Site::Source { function: Some(function), line: Some((file, line)) } => {
+                write!(f, "{function} {file}:{line}")
+            }
             Site::Source { function: Some(function), line: None } => write!(f, "{function}"),
             Site::Source { function: None, line: Some((file, line)) } => write!(f, "{file}:{line}"),
             Site::Source { function: None, line: None } => write!(f, "anywhere"),

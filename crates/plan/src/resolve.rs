@@ -116,8 +116,8 @@ impl Resolver<'_> {
         for (n, object) in objects.iter().enumerate() {
             let same = |other: &&Object| {
                 let sizes = other.bytes.start() <= object.bytes.end() && object.bytes.start() <= other.bytes.end();
-                let instances =
-                    other.instances.start() <= object.instances.end() && object.instances.start() <= other.instances.end();
+                let instances = other.instances.start() <= object.instances.end()
+                    && object.instances.start() <= other.instances.end();
                 other.target == object.target && other.module == object.module && sizes && instances
             };
             if let Some(other) = objects[..n].iter().find(same) {
@@ -200,7 +200,8 @@ impl Resolver<'_> {
             Pin::List(lists) => {
                 for &cpu in lists.iter().flatten().filter(|cpu| !usable.contains(cpu)) {
                     let names = numamma_topology::list::format(&usable);
-                    self.faults.push(Fault::new(self.plan.pin_line, format!("CPU {cpu}: this process can use CPU {names}")));
+                    self.faults
+                        .push(Fault::new(self.plan.pin_line, format!("CPU {cpu}: this process can use CPU {names}")));
                 }
                 lists.clone()
             }
@@ -420,7 +421,8 @@ impl Resolver<'_> {
             .map(|v| wire::Static { address: v.address, bytes: v.size, module: number, rule })
             .collect();
         if sized.is_empty() {
-            let message = format!("static \"{name}\" has {}, which is not the size asked for", format_size(found[0].size));
+            let message =
+                format!("static \"{name}\" has {}, which is not the size asked for", format_size(found[0].size));
             self.missing(object.line, message);
         }
         self.add_statics(object, sized);
@@ -439,13 +441,18 @@ impl Resolver<'_> {
     fn add_statics(&mut self, object: &Object, statics: Vec<wire::Static>) {
         for one in statics {
             let meets = |other: &wire::Static| {
-                other.module == one.module && one.address < other.address + other.bytes && other.address < one.address + one.bytes
+                other.module == one.module
+                    && one.address < other.address + other.bytes
+                    && other.address < one.address + one.bytes
             };
             match self.compiled.statics.iter().find(|other| meets(other)).map(|other| other.rule) {
                 None => self.compiled.statics.push(one),
                 Some(rule) if object.target != Target::Any => {
                     let line = self.compiled.names.get(rule as usize).map_or(0, |name| name.line);
-                    self.fault(object.line, format!("overlaps the object of line {line}: both mean memory of {}", object.title()));
+                    self.fault(
+                        object.line,
+                        format!("overlaps the object of line {line}: both mean memory of {}", object.title()),
+                    );
                 }
                 Some(_) => {}
             }
@@ -477,7 +484,12 @@ impl Resolver<'_> {
                     };
                     self.missing(object.line, format!("{site}: no code of {} is there{hint}", module.name()));
                 }
-                self.compiled.places.extend(found.into_iter().map(|(low, high)| wire::Place { low, high, module: number, rule }));
+                self.compiled.places.extend(found.into_iter().map(|(low, high)| wire::Place {
+                    low,
+                    high,
+                    module: number,
+                    rule,
+                }));
             }
         }
     }
@@ -508,7 +520,10 @@ impl Resolver<'_> {
             // It may be inlined everywhere: the functions that have code of the line.
             let rows = module.line_rows(0, u64::MAX);
             let of_line = rows.iter().filter(|row| row.line == *number && is_file(&row.file, file));
-            ranges = of_line.filter_map(|row| module.function_bounds(row.start)).map(|range| (range.start, range.end)).collect();
+            ranges = of_line
+                .filter_map(|row| module.function_bounds(row.start))
+                .map(|range| (range.start, range.end))
+                .collect();
             ranges.sort_unstable();
             ranges.dedup();
         }
@@ -536,7 +551,9 @@ impl Resolver<'_> {
         let mut skipped = Vec::new();
         for (number, opened) in self.modules.iter().enumerate() {
             let others = opened.module.functions_named(|name| {
-                is_library("", name, "") || is_wrapper(name) || self.plan.wrappers.iter().any(|wrapper| is_it(name, wrapper))
+                is_library("", name, "")
+                    || is_wrapper(name)
+                    || self.plan.wrappers.iter().any(|wrapper| is_it(name, wrapper))
             });
             let place = |low, high| wire::Place { low, high, module: number as u32, rule: wire::SKIPPED };
             skipped.extend(others.iter().map(|function| place(function.start, function.end)));

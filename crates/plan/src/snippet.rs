@@ -11,9 +11,11 @@ use crate::model::{Nodes, Plan, Policy, Target};
 pub fn snippet(plan: &Plan, compiled: &Compiled) -> String {
     let mut text = String::new();
     if compiled.pins() {
-        let places: Vec<String> = compiled.threads.iter().map(|cpus| format!("{{{}}}", list::format(cpus).replace('-', ":"))).collect();
+        let places: Vec<String> =
+            compiled.threads.iter().map(|cpus| format!("{{{}}}", list::format(cpus).replace('-', ":"))).collect();
         // OMP_PLACES writes ranges as first:count.
-        let places = if compiled.threads.iter().all(|cpus| cpus.len() == 1) { places.join(",") } else { ranges(compiled) };
+        let places =
+            if compiled.threads.iter().all(|cpus| cpus.len() == 1) { places.join(",") } else { ranges(compiled) };
         let _ = writeln!(text, "# OpenMP\nexport OMP_PLACES=\"{places}\" OMP_PROC_BIND=true\n");
     }
     if let [only] = &plan.objects[..]
@@ -22,7 +24,10 @@ pub fn snippet(plan: &Plan, compiled: &Compiled) -> String {
     {
         let _ = writeln!(text, "# the whole process\nnumactl {option} COMMAND\n");
     }
-    let _ = writeln!(text, "/* C: link with -lnuma; before the memory is used first. */\n#include <numa.h>\n#include <numaif.h>\n");
+    let _ = writeln!(
+        text,
+        "/* C: link with -lnuma; before the memory is used first. */\n#include <numa.h>\n#include <numaif.h>\n"
+    );
     for (n, object) in plan.objects.iter().enumerate() {
         let nodes = compiled.names.iter().position(|name| name.line == object.line).map(|rule| compiled.nodes_of(rule));
         let _ = writeln!(text, "/* {}: {} */", object.title(), object.policy.name());

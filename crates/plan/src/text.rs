@@ -45,7 +45,10 @@ struct ThreadsText {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "pin: \"compact\", \"scatter\", or the CPUs of each thread as texts, such as [\"0\", \"4-7\"]")]
+#[serde(
+    untagged,
+    expecting = "pin: \"compact\", \"scatter\", or the CPUs of each thread as texts, such as [\"0\", \"4-7\"]"
+)]
 enum PinText {
     Way(String),
     List(Vec<String>),
@@ -107,8 +110,8 @@ impl Plan {
     /// # Errors
     /// If it cannot be read, or says what cannot be meant: then all that is wrong, with lines.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| PlanError::Unreadable { path: path.to_owned(), source })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| PlanError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
@@ -118,7 +121,8 @@ impl Plan {
     /// As [`Plan::read`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, PlanError> {
         let faulty = |faults| PlanError::Faulty { path: path.to_owned(), faults };
-        let line_of = |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count();
+        let line_of =
+            |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count();
         let mut reader = Reader { line_of: &line_of, faults: Vec::new() };
         let parsed: Text = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(0, |span| line_of(span.start));
@@ -151,7 +155,10 @@ impl Reader<'_> {
 
     fn plan(&mut self, text: Text, path: &Path) -> Plan {
         if *text.version.get_ref() != VERSION {
-            self.fault(&text.version, format!("version {}: this program reads version {VERSION}", text.version.get_ref()));
+            self.fault(
+                &text.version,
+                format!("version {}: this program reads version {VERSION}", text.version.get_ref()),
+            );
         }
         let strict = match &text.mode {
             None => false,
@@ -267,7 +274,10 @@ impl Reader<'_> {
             (None, None, Some(of), None) => site(self, of).map(Target::Map),
             (None, None, None, Some(any)) if *any.get_ref() => Some(Target::Any),
             _ => {
-                self.fault(spanned, "an object needs one of static = \"VARIABLE\", heap = \"PLACE\", map = \"PLACE\" and any = true");
+                self.fault(
+                    spanned,
+                    "an object needs one of static = \"VARIABLE\", heap = \"PLACE\", map = \"PLACE\" and any = true",
+                );
                 None
             }
         }
@@ -332,7 +342,10 @@ impl Reader<'_> {
                 other => match numamma_topology::list::parse(other).filter(|list| !list.is_empty()) {
                     Some(list) => Nodes::List(list),
                     None => {
-                        self.fault(of, format!("nodes \"{other}\": [0, 1], \"0-3\", \"all\", \"with-cpus\" or \"memory-only\""));
+                        self.fault(
+                            of,
+                            format!("nodes \"{other}\": [0, 1], \"0-3\", \"all\", \"with-cpus\" or \"memory-only\""),
+                        );
                         Nodes::All
                     }
                 },
@@ -383,8 +396,11 @@ impl Reader<'_> {
             },
             "map" => match &text.pages {
                 Some(of) => {
-                    let runs: Vec<(u32, u64)> =
-                        of.get_ref().iter().map(|&[node, pages]| (u32::try_from(node).unwrap_or(u32::MAX), pages)).collect();
+                    let runs: Vec<(u32, u64)> = of
+                        .get_ref()
+                        .iter()
+                        .map(|&[node, pages]| (u32::try_from(node).unwrap_or(u32::MAX), pages))
+                        .collect();
                     if runs.is_empty() || runs.iter().any(|(_, pages)| *pages == 0 || *pages > 1 << 40) {
                         self.fault(of, "pages: [[NODE, PAGES], ...] with at least one page each");
                     }
@@ -642,8 +658,14 @@ policy = "interleave"
             ("version = 1\n[[object]\n", "plan.toml:2: "),
             ("mode = \"strict\"\n", "missing field `version`"),
             ("version = 1\n[[object]]\nstatic = 3\npolicy = \"block\"\n", "plan.toml:3: "),
-            ("version = 1\n[[object]]\nstatic = \"a\"\npolicy = \"block\"\nmin-size = \"1 MB\"\n", "plan.toml:5: not a size"),
-            ("version = 1\n[[object]]\nstatic = \"a\"\npolicy = \"bind\"\nnodes = [1, 1]\n", "plan.toml:5: nodes: a node twice"),
+            (
+                "version = 1\n[[object]]\nstatic = \"a\"\npolicy = \"block\"\nmin-size = \"1 MB\"\n",
+                "plan.toml:5: not a size",
+            ),
+            (
+                "version = 1\n[[object]]\nstatic = \"a\"\npolicy = \"bind\"\nnodes = [1, 1]\n",
+                "plan.toml:5: nodes: a node twice",
+            ),
             ("version = 1\n[threads]\npin = 3\n", "plan.toml:3: pin: \"compact\""),
             ("version = 1\n[threads]\npin = [\"x\"]\n", "plan.toml:3: \"x\" is no list of CPUs"),
         ] {

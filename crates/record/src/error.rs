@@ -1,8 +1,8 @@
 //! Why a recording could not be made. Each is one line that says what to do.
 
-use std::ffi::OsString;
 use std::io;
 
+use numamma_process::StartError;
 use numamma_trace::TraceError;
 
 use crate::exact::command::{EMULATOR, PACKAGE};
@@ -11,13 +11,8 @@ use crate::exact::command::{EMULATOR, PACKAGE};
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The program cannot be executed.
-    #[error("{}: {}", command.display(), cannot_run(source))]
-    CannotRun {
-        /// The program.
-        command: OsString,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    CannotRun(#[from] StartError),
     /// The kernel does not let us sample.
     #[error(
         "sampling is not permitted ({source}; kernel.perf_event_paranoid is {paranoid}): run `sudo sysctl kernel.perf_event_paranoid=2`, or ask for the capability CAP_PERFMON"
@@ -78,8 +73,7 @@ impl RecordError {
     /// Exit status: 127 command not found, 126 cannot be run, 125 a failure of our own.
     pub fn exit_code(&self) -> i32 {
         match self {
-            Self::CannotRun { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
-            Self::CannotRun { .. } => 126,
+            Self::CannotRun(error) => error.exit_code(),
             _ => 125,
         }
     }
@@ -87,13 +81,5 @@ impl RecordError {
     /// For `map_err` on system calls.
     pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { what, source }
-    }
-}
-
-fn cannot_run(source: &io::Error) -> String {
-    match source.kind() {
-        io::ErrorKind::NotFound => "command not found".into(),
-        io::ErrorKind::PermissionDenied => "cannot be executed (permission denied)".into(),
-        _ => format!("cannot be executed ({source})"),
     }
 }

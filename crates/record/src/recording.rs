@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use numamma_symbols::Modules;
+use numamma_process::{Ended, Library, Refused, Running, find_executable, library_refused, signals, suspended};
 use numamma_topology::{Machine, Probe};
 use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
@@ -18,8 +18,7 @@ use crate::error::RecordError;
 use crate::exact::Emulated;
 use crate::exact::command::{self, Runnable};
 use crate::filter::Filter;
-use crate::launch::{self, Running};
-use crate::library::Library;
+use crate::finish;
 use crate::perf::events::Events;
 use crate::probes;
 use crate::session::Session;
@@ -27,7 +26,6 @@ use crate::sink::Sink;
 use crate::thinning::Thinning;
 use crate::watched::Watched;
 use crate::window::{self, Switch, Window};
-use crate::{finish, signals};
 
 /// Longest time between two looks at the rings.
 const SCAN_INTERVAL: Duration = Duration::from_millis(50);
@@ -100,33 +98,8 @@ pub struct Options {
     pub ranges: Vec<RangeInclusive<u64>>,
     /// Most samples that the recording may have.
     pub max_samples: u64,
-}
-
-/// How the program ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// With an exit status.
-    Code(i32),
-    /// By a signal.
-    Signal(i32),
-}
-
-impl Ended {
-    fn from_wait_status(status: i32) -> Self {
-        if libc::WIFSIGNALED(status) {
-            Self::Signal(libc::WTERMSIG(status))
-        } else {
-            Self::Code(libc::WEXITSTATUS(status))
-        }
-    }
-
-    /// As a shell reports it: the code, or 128 + signal.
-    pub fn status(self) -> i32 {
-        match self {
-            Self::Code(code) => code,
-            Self::Signal(signal) => 128 + signal,
-        }
-    }
+    /// Variables added to the program's environment, for what else the library is to do in it.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// A finished recording.
@@ -173,6 +146,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let refused = options.heap.then(|| library_refused(examined)).flatten();
     let tracking = if options.heap && refused.is_none() { Some(Tracking::new(exact)?) } else { None };
     let mut environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
+    environment.extend(options.environment.iter().cloned());
     let counting = match (&runnable, &emulator) {
         (Some(runnable), Some(emulator)) => Some(Counting::new(runnable, emulator, &mut environment)?),
         _ => None,
@@ -180,7 +154,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let command = counting.as_ref().map_or(&options.command, |counting| &counting.command);
 
     signals::install();
-    let suspended = launch::suspended(command, &environment).map_err(RecordError::system("fork"))?;
+    let suspended = suspended(command, &environment).map_err(RecordError::system("fork"))?;
     let cpus: Vec<u32> = machine.online_cpus().collect();
     let periods = (!exact).then(|| tick::beat(sampler.period));
     let opened = Events::open(suspended.pid(), &cpus, periods, window::begins_late(options.after))
@@ -225,7 +199,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
         Ok(running) => running,
         Err(error) => {
             let _ = std::fs::remove_dir_all(session.sink.dir());
-            return Err(error);
+            return Err(error.into());
         }
     };
     signals::set_program(running.pid);
@@ -340,24 +314,9 @@ impl Tracking {
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        // First: what the user preloads comes behind, as the program's own allocator does.
-        let mut preload = self.library.path().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
-            preload.push(":");
-            preload.push(others);
-        }
-        // A program under AddressSanitizer that some child of the command runs: its runtime insists on coming first, and would
-        // end it for our sake. It works behind us.
-        let mut sanitizer = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
-        if !sanitizer.is_empty() {
-            sanitizer.push(":");
-        }
-        sanitizer.push("verify_asan_link_order=0");
-        vec![
-            ("LD_PRELOAD".into(), preload),
-            (ENVIRONMENT.into(), self.segment.path().into()),
-            ("ASAN_OPTIONS".into(), sanitizer),
-        ]
+        let mut environment = self.library.environment();
+        environment.push((ENVIRONMENT.into(), self.segment.path().into()));
+        environment
     }
 }
 
@@ -451,44 +410,6 @@ impl Notice {
         // SAFETY: reads eight bytes into a live u64; the descriptor does not block.
         unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
-}
-
-/// Why the library is not put into a program.
-enum Refused {
-    Sanitizer(String),
-    Static,
-}
-
-/// Looks at the executable for what makes the library harmful or useless.
-fn library_refused(executable: &Path) -> Option<Refused> {
-    let module = Modules::new().open(executable).ok()?;
-    if module.is_static_executable() {
-        return Some(Refused::Static);
-    }
-    let sanitizer = module
-        .needed()
-        .iter()
-        .find(|n| ["libasan", "libtsan", "liblsan", "libhwasan", "libmsan"].iter().any(|s| n.starts_with(s)))?;
-    Some(Refused::Sanitizer(format!("the program is built with a sanitizer ({sanitizer}), which must be loaded first")))
-}
-
-/// The file that will be executed, found as execvp finds it.
-fn find_executable(program: &OsString) -> Result<PathBuf, RecordError> {
-    use std::os::unix::ffi::OsStrExt;
-    let cannot = |kind: io::ErrorKind| RecordError::CannotRun { command: program.clone(), source: kind.into() };
-    if program.as_bytes().contains(&b'/') {
-        let path = PathBuf::from(program);
-        return match std::fs::metadata(&path) {
-            Ok(info) if info.is_dir() => Err(cannot(io::ErrorKind::PermissionDenied)),
-            Ok(_) => Ok(path),
-            Err(error) => Err(RecordError::CannotRun { command: program.clone(), source: error }),
-        };
-    }
-    let search = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    std::env::split_paths(&search)
-        .map(|dir| dir.join(program))
-        .find(|path| path.is_file())
-        .ok_or_else(|| cannot(io::ErrorKind::NotFound))
 }
 
 fn only_name(options: &Options) -> Option<String> {

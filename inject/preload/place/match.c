@@ -244,13 +244,14 @@ static int count_modules(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-void nmm_find_modules(void)
+bool nmm_find_modules(void)
 {
     if (__atomic_exchange_n(&nmm_place.updating, 1, __ATOMIC_ACQUIRE))
-        return;
+        return false;
     uint64_t modules = 1;
     dl_iterate_phdr(count_modules, &modules);
-    if (modules != nmm_place.seen_modules) {
+    const bool more = modules != nmm_place.seen_modules;
+    if (more) {
         unsigned index = 0;
         nmm_place.seen_modules = modules;
         __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
@@ -258,4 +259,5 @@ void nmm_find_modules(void)
         __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
     }
     nmm_store_release(&nmm_place.updating, 0);
+    return more;
 }

@@ -12,7 +12,7 @@ uint32_t nmm_match(uint32_t target, uint64_t bytes, const uintptr_t *frame, uint
 /* The same for small heap blocks and rules that gather them; the others do not count. */
 uint32_t nmm_match_gathered(uint64_t bytes, const uintptr_t *frame, uint32_t *instance);
 
-/* Looks which modules of the plan have come since, and places their static objects. */
-void nmm_find_modules(void);
+/* Looks which modules of the plan have come since, and places their static objects. False: no module at all has come. */
+bool nmm_find_modules(void);
 
 #endif

@@ -30,7 +30,7 @@ static bool fits(struct nmm_plan_table table, uint64_t size, uint64_t bytes)
 static bool is_sound(const struct nmm_plan *plan, uint64_t bytes)
 {
     return plan->magic == NMM_PLAN_MAGIC && plan->version == NMM_PLAN_VERSION && plan->bytes == bytes
-        && plan->modules.count <= NMM_PLACE_MODULES && plan->placed.count > 0
+        && plan->modules.count <= NMM_PLAN_MODULES && plan->placed.count > 0
         && fits(plan->rules, sizeof(struct nmm_plan_rule), bytes) && fits(plan->modules, sizeof(struct nmm_plan_module), bytes)
         && fits(plan->places, sizeof(struct nmm_plan_place), bytes) && fits(plan->statics, sizeof(struct nmm_plan_static), bytes)
         && fits(plan->nodes, sizeof(uint32_t), bytes) && fits(plan->runs, sizeof(struct nmm_plan_run), bytes)
@@ -72,6 +72,18 @@ static bool map_tables(const struct nmm_plan *plan)
     return true;
 }
 
+/* An exec keeps the pid and ends everything else. */
+static void leave_old_image(const struct nmm_plan *plan)
+{
+    const int pid = nmm_getpid();
+    for (uint32_t i = 0; i < plan->placed.count; i++) {
+        struct nmm_placed *placed = &nmm_place.placed[i];
+        uint32_t live = NMM_PLACED_LIVE;
+        if (nmm_load_acquire(&placed->state) == live && nmm_load(&placed->pid) == pid)
+            __atomic_compare_exchange_n(&placed->state, &live, NMM_PLACED_LEFT, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    }
+}
+
 void nmm_place_join(void)
 {
     const char *path = nmm_shared_file(NMM_ENV_PLAN "=");
@@ -91,27 +103,35 @@ void nmm_place_join(void)
     nmm_place.least = plan->least_heap;
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_store_release(&nmm_place.plan, plan);
-    __atomic_fetch_add(&plan->processes, 1, __ATOMIC_RELAXED);
+    if (__atomic_fetch_add(&plan->processes, 1, __ATOMIC_RELAXED) > 0)
+        leave_old_image(plan);
     nmm_know_main_stack(&nmm_self);
     nmm_gather_prepare();
     nmm_find_modules();
     nmm_store_release(&nmm_place_least, nmm_place.least);
 }
 
-/* dlopen was called: the next allocation finds out what came of it. */
+/* dlopen was called. It allocates itself, before the library is there: so the allocations from now on look until they see one,
+ * but not for ever, since there may be none to come. */
+#define LOOKS 256u
+
 void nmm_place_opened(void)
 {
     if (nmm_place.plan == NULL)
         return;
-    nmm_store(&nmm_place.opened, 1);
+    nmm_store(&nmm_place.opened, LOOKS);
     nmm_store_release(&nmm_place_least, 0);
 }
 
 static void look_for_modules(void)
 {
-    nmm_store(&nmm_place_least, nmm_place.least);
-    if (__atomic_exchange_n(&nmm_place.opened, 0, __ATOMIC_ACQ_REL))
-        nmm_find_modules();
+    const uint32_t left = nmm_load(&nmm_place.opened);
+    if (left == 0)
+        return;
+    const bool found = nmm_find_modules();
+    nmm_store(&nmm_place.opened, found ? 0 : left - 1);
+    if (nmm_load(&nmm_place.opened) == 0)
+        nmm_store(&nmm_place_least, nmm_place.least);
 }
 
 void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t key, int32_t node)

@@ -13,9 +13,6 @@
 #include "../../wire/include/numamma_plan.h"
 #include "../base/common.h"
 
-/* No plan names more. */
-#define NMM_PLACE_MODULES 256
-
 /* A place in the code, as it lies in this process. */
 struct nmm_code_range {
     uintptr_t low, high;        /* low < return address <= high */
@@ -35,7 +32,7 @@ struct nmm_place {
     uint32_t updating;              /* a thread is looking for new modules */
     uint32_t opened;                /* a library may have come since the last look */
     uint64_t seen_modules;          /* by the loader's count */
-    uint64_t known[NMM_PLACE_MODULES / 64]; /* bits of the plan's modules that were found */
+    uint64_t known[NMM_PLAN_MODULES / 64]; /* bits of the plan's modules that were found */
     uint32_t gathers;               /* rules that gather small objects */
     uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
     uint32_t threads;               /* that were created */

@@ -19,6 +19,7 @@
 
 #define NMM_PLAN_NODES 1024u    /* the kernel's own limit */
 #define NMM_PLAN_CPUS 8192u
+#define NMM_PLAN_MODULES 256u    /* that a plan names */
 
 /* What a rule is about (bits). */
 #define NMM_TARGET_HEAP 1u
@@ -116,6 +117,7 @@ struct nmm_placed {
 #define NMM_PLACED_FREE 0u
 #define NMM_PLACED_LIVE 1u
 #define NMM_PLACED_BUSY 2u
+#define NMM_PLACED_LEFT 3u /* by a process that became another program: as it was read last */
 
 /* Tables lie at `at` bytes from the start. */
 struct nmm_plan_table {

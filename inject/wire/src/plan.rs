@@ -35,6 +35,7 @@ pub const SKIPPED: u32 = u32::MAX;
 pub const PLACED_FREE: u32 = 0;
 pub const PLACED_LIVE: u32 = 1;
 pub const PLACED_BUSY: u32 = 2;
+pub const PLACED_LEFT: u32 = 3;
 
 /// `struct nmm_plan_rule`.
 #[repr(C)]

@@ -29,9 +29,12 @@ impl SharedPlan {
     /// If there is no memory for it.
     pub fn new(bytes: &[u8], rules: (usize, usize), placed: (usize, usize)) -> io::Result<Self> {
         let fits = |(at, count): (usize, usize), size: usize| {
-            at.is_multiple_of(8) && count.checked_mul(size).and_then(|length| length.checked_add(at)) <= Some(bytes.len())
+            at.is_multiple_of(8)
+                && count.checked_mul(size).and_then(|length| length.checked_add(at)) <= Some(bytes.len())
         };
-        assert!(size_of::<Header>() <= bytes.len() && fits(rules, size_of::<Rule>()) && fits(placed, size_of::<Placed>()));
+        assert!(
+            size_of::<Header>() <= bytes.len() && fits(rules, size_of::<Rule>()) && fits(placed, size_of::<Placed>())
+        );
         // SAFETY: a constant name; the descriptor is ours alone.
         let file = unsafe {
             let fd = libc::memfd_create(c"numamma-plan".as_ptr(), libc::MFD_CLOEXEC);

@@ -6,8 +6,8 @@ use toml::{Table, Value};
 use super::Fault;
 use crate::tree::Tree;
 
-const NOUNS: [&str; 8] = ["topology", "trace", "symbols", "findings", "plan", "wire", "preload", "exact"];
-const VERBS: [&str; 6] = ["record", "attribute", "analyze", "compare", "report", "serve"];
+const NOUNS: [&str; 9] = ["topology", "trace", "symbols", "findings", "plan", "process", "wire", "preload", "exact"];
+const VERBS: [&str; 7] = ["record", "attribute", "analyze", "compare", "report", "serve", "apply"];
 
 /// The pipeline's ends: they put the stages together.
 const ENDS: [&str; 3] = ["numamma", "numamma-benches", "numamma-tests"];

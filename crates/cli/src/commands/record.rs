@@ -3,7 +3,8 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use numamma_record::{Ended, Options, Sampler, record, signals};
+use numamma_process::{Ended, signals};
+use numamma_record::{Options, Outcome, Sampler, record};
 use numamma_trace::Access;
 
 use crate::arguments::Record;
@@ -54,13 +55,19 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         objects: arguments.object,
         ranges: arguments.range,
         max_samples: arguments.max_samples,
+        environment: Vec::new(),
     })
     .map_err(|error| Failure::with_code(&error, error.exit_code()))?;
 
+    say(&outcome)
+}
+
+/// Says what is to be said of a recording, and ends as the program did.
+pub fn say(outcome: &Outcome) -> Result<ExitCode, Failure> {
     for remark in &outcome.remarks {
         eprintln!("numamma: {remark}");
     }
-    if let Some(error) = outcome.failure {
+    if let Some(error) = &outcome.failure {
         eprintln!("numamma: the recording is not whole: {error}");
         return Ok(ExitCode::from(OWN_FAILURE));
     }
@@ -75,12 +82,17 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         let dir = outcome.dir.display();
         eprintln!("numamma: {} samples in {dir}; show them with `numamma report {dir}`", outcome.samples);
     }
-    match outcome.ended {
-        Ended::Code(code) => Ok(ExitCode::from(code as u8)),
+    Ok(end_as(outcome.ended))
+}
+
+/// The program's exit status becomes ours; its signal, too.
+pub fn end_as(ended: Ended) -> ExitCode {
+    match ended {
+        Ended::Code(code) => ExitCode::from(code as u8),
         Ended::Signal(signal) => {
             signals::die_by(signal);
             // Only if the signal could not end us.
-            Ok(ExitCode::from(outcome.ended.status() as u8))
+            ExitCode::from(ended.status() as u8)
         }
     }
 }

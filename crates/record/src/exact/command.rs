@@ -7,6 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use numamma_process::StartError;
+
 use crate::error::RecordError;
 
 /// The emulator's name, and the package of Debian and Ubuntu that brings it.
@@ -38,7 +40,7 @@ impl Runnable {
         let mut runnable = Self { executable: executable.to_owned(), arguments: command.to_vec() };
         for _ in 0..DEEPEST {
             let path = &runnable.executable;
-            let cannot = |source| RecordError::CannotRun { command: command[0].clone(), source };
+            let cannot = |source| RecordError::CannotRun(StartError { command: command[0].clone(), source });
             let info = std::fs::metadata(path).map_err(cannot)?;
             if info.permissions().mode() & 0o111 == 0 {
                 return Err(cannot(std::io::ErrorKind::PermissionDenied.into()));

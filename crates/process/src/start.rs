@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::error::RecordError;
+use crate::error::StartError;
 
 /// A child that waits before its exec.
 #[derive(Debug)]
@@ -25,6 +25,9 @@ pub struct Running {
 }
 
 /// Forks a child that waits to become `command`, with `environment` added to (or replacing) ours.
+///
+/// # Errors
+/// If the system refuses, or an argument holds a NUL byte.
 pub fn suspended(command: &[OsString], environment: &[(OsString, OsString)]) -> io::Result<Suspended> {
     let arguments: Vec<CString> = command.iter().map(|a| c_string(a)).collect::<io::Result<_>>()?;
     let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
@@ -75,7 +78,7 @@ impl Suspended {
     ///
     /// # Errors
     /// If the program cannot be executed: not found, or no permission.
-    pub fn run(self, command: &OsStr) -> Result<Running, RecordError> {
+    pub fn run(self, command: &OsStr) -> Result<Running, StartError> {
         let mut running = Running { pid: self.pid, status: None };
         // SAFETY: writes one byte from a live buffer to an open descriptor.
         unsafe { libc::write(self.go.as_raw_fd(), b"x".as_ptr().cast(), 1) };
@@ -85,7 +88,7 @@ impl Suspended {
         if read == size_of::<i32>() as isize {
             running.wait();
             let source = io::Error::from_raw_os_error(error);
-            return Err(RecordError::CannotRun { command: command.into(), source });
+            return Err(StartError { command: command.into(), source });
         }
         Ok(running)
     }
@@ -104,8 +107,9 @@ impl Running {
         self.poll(libc::WNOHANG)
     }
 
-    fn wait(&mut self) {
-        self.poll(0);
+    /// Waits for the end; the wait status, unless somebody else has waited.
+    pub fn wait(&mut self) -> Option<i32> {
+        self.poll(0)
     }
 
     fn poll(&mut self, flags: i32) -> Option<i32> {

@@ -1,6 +1,7 @@
 //! The injected library on disk: one binary is all a user installs, so it is written to a private place for each
 //! recording and removed afterwards.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -65,6 +66,24 @@ impl Library {
     /// Path of the library.
     pub fn path(&self) -> PathBuf {
         self.dir.join(LIBRARY)
+    }
+
+    /// What has it loaded: variables and their values.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        // First: what the user preloads comes behind, as the program's own allocator does.
+        let mut preload = self.path().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        // A program under AddressSanitizer that some child of the command runs: its runtime insists on coming first, and would
+        // end it for our sake. It works behind us.
+        let mut sanitizer = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
+        if !sanitizer.is_empty() {
+            sanitizer.push(":");
+        }
+        sanitizer.push("verify_asan_link_order=0");
+        vec![("LD_PRELOAD".into(), preload), ("ASAN_OPTIONS".into(), sanitizer)]
     }
 }
 

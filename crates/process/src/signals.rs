@@ -72,6 +72,15 @@ pub fn set_program(pid: i32) {
     }
 }
 
+/// Ends the program that signals go to, for the sake of the user who said that it must not go on.
+pub fn end_program() {
+    let program = PROGRAM.load(Ordering::Relaxed);
+    if program > 0 {
+        // SAFETY: the program is our child and not yet waited for.
+        unsafe { libc::kill(program, libc::SIGTERM) };
+    }
+}
+
 /// The program has ended: signals are for us again.
 pub fn program_ended() {
     PROGRAM.store(NONE, Ordering::Relaxed);

@@ -1,0 +1,194 @@
+//! A plan on its way into a program, and back.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use numamma_plan::{Compiled, Files, Plan, resolve};
+use numamma_process::{Ended, Library, Refused, find_executable, library_refused, signals, suspended};
+use numamma_topology::{Machine, list};
+use numamma_wire::{SharedPlan, plan as wire};
+
+use crate::achieved::{Achieved, Pages, RuleAchieved};
+use crate::error::ApplyError;
+use crate::readback::{Readings, Watch, of};
+
+/// A plan that is ready for a program.
+#[derive(Debug)]
+pub struct Placement {
+    compiled: Arc<Compiled>,
+    shared: Arc<SharedPlan>,
+    plan: String,
+}
+
+/// What became of a program under a plan.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub ended: Ended,
+    /// How long it ran.
+    pub took: Duration,
+    /// What became of the plan.
+    pub achieved: Achieved,
+}
+
+impl Placement {
+    /// Compiles a plan for `command` on this machine.
+    ///
+    /// # Errors
+    /// If the plan cannot be meant, the command is not found, or the library cannot be put into it.
+    pub fn prepare(plan: &Plan, command: &[OsString]) -> Result<Self, ApplyError> {
+        let program = find_executable(&command[0])?;
+        match library_refused(&program) {
+            Some(Refused::Static) => {
+                return Err(ApplyError::Refused(format!(
+                    "{} is statically linked: nothing can be loaded into it, so no plan can be applied; for a policy of the whole process use numactl",
+                    program.display()
+                )));
+            }
+            Some(Refused::Sanitizer(why)) => return Err(ApplyError::Refused(format!("no plan can be applied: {why}"))),
+            None => {}
+        }
+        let machine = Machine::read(Path::new("/"));
+        let (cpus, nodes) = allowed(&machine);
+        // A script is run by its interpreter, and what is meant is what that runs.
+        let is_script = std::fs::read(&program).is_ok_and(|bytes| bytes.starts_with(b"#!"));
+        let files = Files { machine: &machine, cpus: &cpus, nodes: &nodes, program: (!is_script).then_some(program) };
+        let compiled = resolve(plan, &files)?;
+        let shared = compiled
+            .share()
+            .map_err(|source| ApplyError::System { what: "creating shared memory for the plan", source })?;
+        let plan = plan.path.to_string_lossy().into_owned();
+        Ok(Self { compiled: Arc::new(compiled), shared: Arc::new(shared), plan })
+    }
+
+    /// The plan as it was compiled.
+    pub fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    /// What names the plan to the library: variables and their values.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        vec![(wire::ENVIRONMENT.into(), self.shared.path().into())]
+    }
+
+    /// Begins to read back. A strict plan that fails ends the program that signals are passed on to.
+    pub fn watch(&self) -> Watch {
+        Watch::begin(Arc::clone(&self.shared), Arc::clone(&self.compiled), signals::end_program)
+    }
+
+    /// What became of the plan, when the program has ended.
+    pub fn achieved(&self, watch: Watch) -> Achieved {
+        let readings = watch.end();
+        let header = self.shared.header();
+        let mut remarks: Vec<String> =
+            self.compiled.remarks.iter().map(|fault| self.remark(fault.line, &fault.message)).collect();
+        let processes = of(&header.processes);
+        if processes == 0 {
+            remarks.push(
+                "no process of the program took the plan: is it statically linked, or does it change users?".into(),
+            );
+        }
+        let stopped = of(&header.stopped).checked_sub(1).and_then(|rule| self.compiled.names.get(rule as usize));
+        let rules = (0..self.compiled.names.len()).map(|rule| self.rule(rule, &readings)).collect();
+        Achieved {
+            version: 1,
+            plan: self.plan.clone(),
+            processes,
+            pinned: header.pinned.load(Relaxed),
+            not_pinned: header.not_pinned.load(Relaxed),
+            stopped: stopped.map(|name| name.title.clone()),
+            rules,
+            remarks,
+        }
+    }
+
+    fn remark(&self, line: usize, message: &str) -> String {
+        match (line, self.plan.is_empty()) {
+            (0, _) | (_, true) => message.to_owned(),
+            _ => format!("{}:{line}: {message}", self.plan),
+        }
+    }
+
+    fn rule(&self, n: usize, readings: &Readings) -> RuleAchieved {
+        let (rule, name) = (&self.shared.rules()[n], &self.compiled.names[n]);
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed);
+        let mut pages = Pages {
+            right: read(&rule.right),
+            elsewhere: read(&rule.elsewhere),
+            unused: read(&rule.absent),
+            unread: read(&rule.unread),
+        };
+        let left = readings.live.values().map(|(.., reading)| reading).chain(&readings.left);
+        left.filter(|reading| reading.rule == n).for_each(|reading| pages.add(reading.pages));
+        let refused = read(&rule.failed);
+        RuleAchieved {
+            object: name.title.clone(),
+            policy: name.policy.into(),
+            line: name.line,
+            nodes: self.compiled.nodes_of(n).to_vec(),
+            objects: read(&rule.matched),
+            bytes: read(&rule.bytes),
+            too_small: read(&rule.too_small),
+            unlisted: read(&rule.unlisted),
+            refused,
+            refusal: (refused > 0).then(|| refusal(of(&rule.last_error))),
+            fell_back: read(&rule.fell_back),
+            pages,
+            by_node: readings.by_node.get(n).map_or(Vec::new(), |nodes| nodes.iter().map(|(n, p)| (*n, *p)).collect()),
+        }
+    }
+}
+
+/// CPUs and nodes that this process, and so the program, may use.
+fn allowed(machine: &Machine) -> (Vec<u32>, Vec<u32>) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let read = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        line.and_then(list::parse).unwrap_or_default()
+    };
+    let mut cpus: Vec<u32> = machine.online_cpus().collect();
+    let may = read("Cpus_allowed_list");
+    if !may.is_empty() {
+        cpus.retain(|cpu| may.contains(cpu));
+    }
+    (cpus, read("Mems_allowed_list"))
+}
+
+fn refusal(error: u32) -> String {
+    /// errno of `mbind`, by the meaning that it has there.
+    const MEANINGS: [(u32, &str); 4] = [
+        (1, "not permitted (CAP_SYS_NICE, or a filter of system calls)"),
+        (7, "more than 16384 pieces: choose larger blocks"),
+        (12, "no memory for the kernel's own tables, or too many mappings (vm.max_map_count)"),
+        (22, "this kernel does not know the policy, or the process may not use the nodes (cpuset)"),
+    ];
+    match MEANINGS.iter().find(|(number, _)| *number == error) {
+        Some((_, meaning)) => (*meaning).into(),
+        None => io::Error::from_raw_os_error(error as i32).to_string(),
+    }
+}
+
+/// Runs a command under a plan.
+///
+/// # Errors
+/// If it does not run.
+pub fn apply(placement: &Placement, command: &[OsString]) -> Result<Outcome, ApplyError> {
+    let library = Library::write()
+        .map_err(|source| ApplyError::System { what: "writing the library that places memory", source })?;
+    let mut environment = library.environment();
+    environment.extend(placement.environment());
+    signals::install();
+    let suspended = suspended(command, &environment).map_err(|source| ApplyError::System { what: "fork", source })?;
+    let began = Instant::now();
+    let mut running = suspended.run(&command[0])?;
+    signals::set_program(running.pid);
+    let watch = placement.watch();
+    let status = running.wait().unwrap_or_default();
+    let took = began.elapsed();
+    signals::program_ended();
+    Ok(Outcome { ended: Ended::from_wait_status(status), took, achieved: placement.achieved(watch) })
+}

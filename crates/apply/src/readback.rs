@@ -1,0 +1,177 @@
+//! Reads at intervals where the pages of placed objects lie. What the program releases, and what it has when it ends by itself, the
+//! library reads; of what is left when it is killed this is the last that is known.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use numamma_plan::{Compiled, lay};
+use numamma_process::query;
+use numamma_wire::{SharedPlan, plan as wire};
+use rustc_hash::FxHashMap;
+
+use crate::achieved::Pages;
+
+const FIRST: Duration = Duration::from_millis(100);
+const SHORTEST: Duration = Duration::from_millis(500);
+/// Reading takes at most this part of the time.
+const SHARE: u32 = 100;
+const PAGE: u64 = 4096;
+
+/// What is known of one object's pages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading {
+    pub rule: usize,
+    pub pages: Pages,
+    pub by_node: BTreeMap<u32, u64>,
+}
+
+/// Readings of objects that live or were left, by their place in the list.
+#[derive(Debug, Default)]
+pub(crate) struct Readings {
+    pub live: FxHashMap<usize, (u64, i32, Reading)>,
+    pub left: Vec<Reading>,
+    /// The last that was read of each rule's nodes, by the largest reading: objects that are gone are in it.
+    pub by_node: Vec<BTreeMap<u32, u64>>,
+}
+
+/// Reads while a program runs.
+#[derive(Debug)]
+pub struct Watch {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<std::thread::JoinHandle<Readings>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// Begins to read; `stopped` is called once if a strict plan fails.
+    pub(crate) fn begin(shared: Arc<SharedPlan>, compiled: Arc<Compiled>, stopped: impl Fn() + Send + 'static) -> Self {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let ended = Arc::new(AtomicBool::new(false));
+        let ask = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut readings = Readings { by_node: vec![BTreeMap::new(); shared.rules().len()], ..Readings::default() };
+            let (mut wait, mut told) = (FIRST, false);
+            loop {
+                let guard = ask.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let tick = if shared.header().strict != 0 { wait.min(FIRST) } else { wait };
+                let (guard, _) =
+                    ask.1.wait_timeout_while(guard, tick, |stop| !*stop).unwrap_or_else(PoisonError::into_inner);
+                let last = *guard;
+                drop(guard);
+                if !told && shared.header().stopped.load(Acquire) != 0 {
+                    told = true;
+                    stopped();
+                }
+                let began = Instant::now();
+                read_all(&shared, &compiled, &mut readings);
+                wait = SHORTEST.max(began.elapsed() * SHARE);
+                if last {
+                    return readings;
+                }
+            }
+        });
+        Self { stop, thread: Some(thread), ended }
+    }
+
+    /// The program has ended.
+    pub(crate) fn end(mut self) -> Readings {
+        self.halt();
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+
+    fn halt(&self) {
+        self.ended.store(true, Relaxed);
+        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.1.notify_all();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
+    let mut now: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); shared.rules().len()];
+    for (n, placed) in shared.placed().iter().enumerate() {
+        match placed.state.load(Acquire) {
+            wire::PLACED_LIVE => {}
+            wire::PLACED_LEFT => {
+                readings.left.extend(readings.live.remove(&n).map(|(.., reading)| reading));
+                let _ = placed.state.compare_exchange(wire::PLACED_LEFT, wire::PLACED_FREE, AcqRel, Relaxed);
+                continue;
+            }
+            // Its pages are in the rule's counters.
+            _ => {
+                readings.live.remove(&n);
+                continue;
+            }
+        }
+        let (address, pid) = (placed.address.load(Relaxed), placed.pid.load(Relaxed));
+        if let Some(reading) = read_one(shared, compiled, n) {
+            // Another object may have come to its place meanwhile.
+            if placed.state.load(Acquire) == wire::PLACED_LIVE && placed.address.load(Relaxed) == address {
+                for (&node, &pages) in &reading.by_node {
+                    *now[reading.rule].entry(node).or_default() += pages;
+                }
+                readings.live.insert(n, (address, pid, reading));
+            }
+        }
+    }
+    for (known, now) in readings.by_node.iter_mut().zip(now) {
+        if now.values().sum::<u64>() >= known.values().sum() {
+            *known = now;
+        }
+    }
+}
+
+/// Where the pages of an object lie; `None` if there is nobody to ask.
+fn read_one(shared: &SharedPlan, compiled: &Compiled, n: usize) -> Option<Reading> {
+    let placed = &shared.placed()[n];
+    let rule = placed.rule.load(Relaxed) as usize;
+    let of = shared.rules().get(rule)?;
+    let (low, bytes) = (placed.address.load(Relaxed), placed.bytes.load(Relaxed));
+    let (base, length) = (placed.base.load(Relaxed), placed.length.load(Relaxed));
+    let node = placed.node.load(Relaxed);
+    // The program may have written anything.
+    if !low.is_multiple_of(PAGE) || bytes > 1 << 46 || base > low {
+        return None;
+    }
+    let addresses: Vec<u64> = (0..bytes / PAGE).map(|page| low + page * PAGE).collect();
+    let nodes = compiled.nodes_of(rule);
+    let unit = u64::from(of.page_bytes).max(PAGE);
+    let mut borders = Vec::new();
+    if node < 0 {
+        let mut at = base;
+        for run in lay(of, compiled.runs_of(rule), length.div_ceil(unit), unit) {
+            at += run.pages * unit;
+            borders.push((at, nodes.get(run.node as usize).copied()));
+        }
+    }
+    let one = (node >= 0).then(|| nodes.get(node as usize).copied());
+    let mut reading = Reading { rule, ..Reading::default() };
+    query(placed.pid.load(Relaxed), &addresses, |page, is| {
+        let is = is as u32;
+        let right = match one {
+            Some(wanted) => wanted == Some(is),
+            None if borders.is_empty() => nodes.contains(&is),
+            None => borders
+                .get(borders.partition_point(|(end, _)| *end <= page))
+                .is_some_and(|(_, wanted)| *wanted == Some(is)),
+        };
+        *(if right { &mut reading.pages.right } else { &mut reading.pages.elsewhere }) += 1;
+        *reading.by_node.entry(is).or_default() += 1;
+    })
+    .ok()?;
+    reading.pages.unused = addresses.len() as u64 - reading.pages.present();
+    Some(reading)
+}
+
+/// For counters that only grow.
+pub(crate) fn of(counter: &AtomicU32) -> u32 {
+    counter.load(Relaxed)
+}

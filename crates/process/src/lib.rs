@@ -1,0 +1,20 @@
+//! A program that NumaMMA starts: how it begins and ends, what is put into it, where its pages lie.
+//!
+//! ```text
+//!   executable (found as execvp finds it) -> library (on disk, named in the environment) -> start (suspended, then run) -> ended
+//! ```
+
+mod ended;
+mod error;
+mod executable;
+mod library;
+mod pages;
+pub mod signals;
+mod start;
+
+pub use ended::Ended;
+pub use error::StartError;
+pub use executable::{Refused, find_executable, library_refused};
+pub use library::Library;
+pub use pages::query;
+pub use start::{Running, Suspended, suspended};

@@ -1,0 +1,463 @@
+//! `numamma apply` on a machine of one node: plans find their objects, the program is none the worse, and what is wrong is said. Where
+//! pages go among several nodes is tested in the lab.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use numamma_tests::run::OWN_FAILURE;
+use numamma_tests::{Outcome, Place, Run};
+use serde_json::Value;
+
+/// A static array, a heap block and a mapping of 8 MiB each, used by two threads.
+const OBJECTS: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <sched.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    enum { BYTES = 8 << 20 };
+    static char grid[BYTES];
+    static char *block, *mapping;
+    __attribute__((noinline)) static char *make(size_t bytes) {
+        char *made = malloc(bytes);
+        made[0] = 0; // else the call would be a jump, and nothing would tell of this function
+        return made;
+    }
+    static void *work(void *x) {
+        long half = (long)x, sum = 0;
+        cpu_set_t cpus;
+        for (long i = half * BYTES / 2; i < (half + 1) * BYTES / 2; i += 64) sum += ++grid[i] + ++block[i] + ++mapping[i];
+        sched_getaffinity(0, sizeof cpus, &cpus);
+        return (void *)(sum * 100 + CPU_COUNT(&cpus));
+    }
+    int main(void) {
+        void *sum;
+        pthread_t t;
+        block = make(BYTES);
+        mapping = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(block, 0, BYTES);
+        long own = (long)work(0);
+        pthread_create(&t, 0, work, (void *)1);
+        pthread_join(t, &sum);
+        printf("%ld %ld\n", own / 100, (long)sum);
+        free(block);
+        munmap(mapping, BYTES);
+        return 3;
+    }"#;
+
+struct Applied {
+    outcome: Outcome,
+    report: Value,
+}
+
+/// Runs a program under a plan, or with other options of `apply`.
+fn apply(place: &Place, plan: Option<&str>, options: &[&str], command: &[&Path]) -> Applied {
+    let (file, report) = (place.path("plan.toml"), place.path("placed.json"));
+    let _ = fs::remove_file(&report);
+    let mut run = Run::numamma().arg("apply");
+    if let Some(plan) = plan {
+        fs::write(&file, plan).expect("write the plan");
+        run = run.arg(&file);
+    }
+    let outcome = run.args(options).arg("--report").arg(&report).arg("--").args(command).run();
+    let report = fs::read(&report).map_or(Value::Null, |json| serde_json::from_slice(&json).expect("JSON"));
+    Applied { outcome, report }
+}
+
+impl Applied {
+    /// What became of the object of that name, or of that number.
+    #[track_caller]
+    fn rule(&self, name: &str) -> &Value {
+        let rules = self.report["rules"].as_array().unwrap_or_else(|| panic!("{}", self.outcome));
+        rules.iter().find(|rule| rule["object"] == name).unwrap_or_else(|| panic!("{name} is not in {:#}", self.report))
+    }
+
+    /// So many objects of that name, and all of their pages are where they should be.
+    #[track_caller]
+    fn is_placed(&self, name: &str, objects: u64) {
+        let rule = self.rule(name);
+        assert_eq!(rule["objects"], objects, "{rule:#}");
+        assert_eq!(rule["refused"], 0, "{rule:#}");
+        assert_eq!(rule["pages"]["elsewhere"], 0, "{rule:#}");
+        assert_eq!(rule["pages"]["unread"], 0, "{rule:#}");
+    }
+
+    #[track_caller]
+    fn pages(&self, name: &str) -> u64 {
+        let rule = self.rule(name);
+        rule["pages"]["right"].as_u64().unwrap_or_else(|| panic!("{rule:#}"))
+    }
+}
+
+fn objects(place: &Place, flags: &[&str]) -> PathBuf {
+    place.compile("gcc", "objects", OBJECTS, flags)
+}
+
+/// One object of each kind, by its name.
+const BY_NAME: &str = r#"
+    version = 1
+    mode = "strict"
+    [[object]]
+    static = "grid"
+    policy = "block"
+    [[object]]
+    name = "block"
+    heap = "make objects.c:13"
+    policy = "interleave"
+    [[object]]
+    map = "main"
+    policy = "bind"
+    nodes = [0]
+"#;
+
+#[test]
+fn objects_are_found_by_name() {
+    let place = Place::together();
+    for flags in [&["-O2"][..], &["-O2", "-no-pie"], &["-O0"], &["-O2", "-Wl,-z,now"]] {
+        let program = objects(&place, flags);
+        let native = Run::new(&program).run();
+        let applied = apply(&place, Some(BY_NAME), &[], &[&program]);
+        assert_eq!((applied.outcome.shell_status(), applied.outcome.out()), (3, native.out()), "{}", applied.outcome);
+        for name in ["grid", "block", "main"] {
+            applied.is_placed(name, 1);
+            // Both ends of the array may share their pages with others'.
+            assert!((2047..=2049).contains(&applied.pages(name)), "{flags:?} {name}: {:#}", applied.report);
+        }
+        assert!(applied.outcome.err().contains("100 %"), "{}", applied.outcome);
+    }
+}
+
+#[test]
+fn one_policy_for_everything() {
+    let place = Place::together();
+    let program = objects(&place, &[]);
+    for policy in ["interleave", "block", "bind=0", "preferred=0", "block-cyclic=64 KiB"] {
+        let applied = apply(&place, None, &["--policy", policy], &[&program]);
+        assert_eq!(applied.outcome.shell_status(), 3, "{}", applied.outcome);
+        applied.is_placed("all objects", 3);
+        assert!((6142..=6147).contains(&applied.pages("all objects")), "{policy}: {:#}", applied.report);
+    }
+    let applied = apply(&place, None, &["--policy", "first-touch"], &[&program]);
+    assert_eq!(applied.rule("all objects")["pages"]["right"], 0, "nothing is asked for");
+}
+
+#[test]
+fn a_call_site_is_the_first_function_that_the_user_wrote() {
+    let place = Place::together();
+    let source = r#"
+        #include <cstdio>
+        #include <cstdlib>
+        #include <cstring>
+        #include <vector>
+        static void *my_alloc(size_t n) { return malloc(n); }
+        __attribute__((noinline)) static std::vector<double> *grow() {
+            return new std::vector<double>(1 << 18);
+        }
+        __attribute__((noinline)) static char *pool() {
+            return (char *)my_alloc(1 << 21);
+        }
+        int main() {
+            std::vector<double> *v = grow();
+            char *p = pool();
+            memset(p, 1, 1 << 21);
+            printf("%g\n", (*v)[77] + p[5]);
+            delete v;
+            free(p);
+        }"#;
+    let program = place.compile("g++", "sites", source, &["-O1"]);
+    let plan = r#"
+        version = 1
+        wrappers = ["my_alloc"]
+        [[object]]
+        heap = "grow"
+        policy = "block"
+        [[object]]
+        heap = "pool"
+        policy = "block"
+        [[object]]
+        heap = "main" # and not what printf allocates for it
+        min-size = "64 KiB"
+        policy = "block"
+        "#;
+    let applied = apply(&place, Some(plan), &[], &[&program]);
+    applied.is_placed("grow", 2); // the vector, too small for a page, and its contents
+    assert_eq!(applied.rule("grow")["too_small"], 1);
+    applied.is_placed("pool", 1);
+    applied.is_placed("main", 0);
+    // The allocator's word before the block, and what fills the last page.
+    assert_eq!((applied.pages("grow"), applied.pages("pool")), (513, 513));
+}
+
+#[test]
+fn instances_and_sizes_choose() {
+    let place = Place::together();
+    let source = r#"
+        #include <stdlib.h>
+        #include <string.h>
+        __attribute__((noinline)) static char *make(size_t n) { return memset(malloc(n), 1, n); }
+        int main(void) {
+            for (int i = 0; i < 10; i++) make(1 << 20);
+            for (int i = 0; i < 4; i++) make(2 << 20);
+            return 0;
+        }"#;
+    let program = place.compile("gcc", "instances", source, &[]);
+    let plan = r#"
+        version = 1
+        [[object]]
+        name = "large"
+        heap = "make"
+        min-size = "2 MiB"
+        policy = "block"
+        [[object]]
+        name = "third to fifth"
+        heap = "make"
+        max-size = "1 MiB"
+        instances = "2-4"
+        policy = "interleave"
+        "#;
+    let applied = apply(&place, Some(plan), &[], &[&program]);
+    applied.is_placed("large", 4);
+    applied.is_placed("third to fifth", 3);
+    assert!((4 * 512..=4 * 513).contains(&applied.pages("large")), "{:#}", applied.report);
+}
+
+#[test]
+fn threads_run_where_the_plan_says() {
+    let place = Place::together();
+    let program = objects(&place, &[]);
+    let cpus =
+        |applied: &Applied| applied.outcome.out().trim().rsplit(' ').next().map(|n| n.parse::<u64>().unwrap() % 100);
+    let free = apply(&place, None, &["--policy", "block"], &[&program]);
+    let pinned = apply(&place, None, &["--policy", "block", "--pin", "compact"], &[&program]);
+    assert_eq!(cpus(&pinned), Some(1), "{}", pinned.outcome);
+    assert_eq!(pinned.report["pinned"], 2, "{:#}", pinned.report);
+    assert_eq!(free.report["pinned"], 0, "{:#}", free.report);
+    let native = Run::new(&program).run();
+    assert_eq!(free.outcome.out(), native.out());
+}
+
+/// Threads allocate and free small blocks of one place across each other, in all ways, and check what is in them.
+const SMALL: &str = r#"
+    #include <malloc.h>
+    #include <pthread.h>
+    #include <stdint.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    enum { SLOTS = 512, ROUNDS = 60000, THREADS = 4 };
+    static unsigned char *slots[SLOTS];
+    static unsigned sizes[SLOTS];
+    static pthread_mutex_t locks[SLOTS];
+    static int wrong;
+    __attribute__((noinline)) static void *node(size_t n, int zeroed) {
+        void *p = zeroed ? calloc(1, n) : malloc(n);
+        if ((uintptr_t)p % 16) wrong = 1;
+        return p;
+    }
+    static void check(int s) {
+        for (unsigned i = 0; i < sizes[s]; i++) if (slots[s][i] != (unsigned char)(s + i)) wrong = 2;
+        if (malloc_usable_size(slots[s]) < sizes[s]) wrong = 3;
+    }
+    static void fill(int s, unsigned n) {
+        sizes[s] = n;
+        for (unsigned i = 0; i < n; i++) slots[s][i] = (unsigned char)(s + i);
+    }
+    static void *work(void *x) {
+        uint64_t r = 88172645463325252u ^ (uint64_t)(uintptr_t)x * 7919;
+        for (int round = 0; round < ROUNDS; round++) {
+            r ^= r << 13; r ^= r >> 7; r ^= r << 17;
+            int s = r % SLOTS;
+            unsigned n = 1 + (r >> 20) % 700;
+            pthread_mutex_lock(&locks[s]);
+            if (!slots[s]) {
+                int zeroed = r >> 50 & 1;
+                slots[s] = node(n, zeroed);
+                if (zeroed) for (unsigned i = 0; i < n; i++) if (slots[s][i]) wrong = 4;
+                fill(s, n);
+            } else if (r >> 51 & 1) {
+                check(s);
+                free(slots[s]);
+                slots[s] = 0;
+            } else {
+                check(s);
+                unsigned kept = n < sizes[s] ? n : sizes[s];
+                slots[s] = realloc(slots[s], n);
+                for (unsigned i = 0; i < kept; i++) if (slots[s][i] != (unsigned char)(s + i)) wrong = 5;
+                fill(s, n);
+            }
+            pthread_mutex_unlock(&locks[s]);
+        }
+        return 0;
+    }
+    int main(void) {
+        pthread_t t[THREADS];
+        for (int i = 0; i < SLOTS; i++) pthread_mutex_init(&locks[i], 0);
+        for (long i = 0; i < THREADS; i++) pthread_create(&t[i], 0, work, (void *)(i + 1));
+        for (int i = 0; i < THREADS; i++) pthread_join(t[i], 0);
+        printf("%d\n", wrong);
+        return wrong;
+    }"#;
+
+#[test]
+fn small_objects_are_gathered() {
+    let place = Place::together();
+    let program = place.compile("gcc", "small", SMALL, &["-O1"]);
+    for gather in ["\"by-thread\"", "{ instances = 1000 }"] {
+        let plan = format!("version = 1\n[[object]]\nheap = \"node\"\npolicy = \"block\"\ngather = {gather}\n");
+        let applied = apply(&place, Some(&plan), &[], &[&program]);
+        assert_eq!((applied.outcome.shell_status(), applied.outcome.out().trim()), (0, "0"), "{}", applied.outcome);
+        let rule = applied.rule("node");
+        assert!(rule["objects"].as_u64() > Some(1000) && applied.pages("node") > 10, "{rule:#}");
+        assert_eq!((&rule["refused"], &rule["pages"]["elsewhere"]), (&0.into(), &0.into()), "{rule:#}");
+    }
+    // And while it is recorded.
+    let plan = "version = 1\n[[object]]\nheap = \"node\"\npolicy = \"block\"\ngather = \"by-thread\"\n";
+    let dataset = place.dataset();
+    let options = ["--record", dataset.to_str().expect("a path of letters")];
+    let applied = apply(&place, Some(plan), &options, &[&program]);
+    assert_eq!((applied.outcome.shell_status(), applied.outcome.out().trim()), (0, "0"), "{}", applied.outcome);
+    let report = numamma_tests::report::Report::of(&dataset);
+    // Its threads may be too short for a sample.
+    let lost = report.losses.iter().filter(|loss| loss.kind != "thread_without_sample").count();
+    assert_eq!(lost, 0, "{:?}", report.losses);
+}
+
+#[test]
+fn libraries_that_come_later_are_placed_too() {
+    let place = Place::together();
+    let library = "char table[1 << 20] = {1}; char *use(void) { for (int i = 0; i < 1 << 20; i += 4096) table[i]++; return table; }";
+    let library = place.compile("gcc", "liblate.so", library, &["-shared", "-fPIC"]);
+    let source = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(int argc, char **argv) {
+            void *h = dlopen(argv[1], RTLD_NOW);
+            if (!h) { puts(dlerror()); return 1; }
+            char *(*use)(void) = (char *(*)(void))dlsym(h, "use");
+            free(malloc(10));
+            return use()[0] != 2;
+        }"#;
+    let program = place.compile("gcc", "late", source, &["-ldl"]);
+    let plan = format!(
+        "version = 1\n[[object]]\nstatic = \"table\"\nmodule = \"{}\"\npolicy = \"block\"\n",
+        library.display()
+    );
+    let applied = apply(&place, Some(&plan), &[], &[&program, &library]);
+    assert_eq!(applied.outcome.shell_status(), 0, "{}", applied.outcome);
+    applied.is_placed("table", 1);
+    assert!(applied.pages("table") >= 255, "{:#}", applied.report);
+}
+
+#[test]
+fn children_and_what_they_execute_are_placed() {
+    let place = Place::together();
+    let program = objects(&place, &[]);
+    let script = format!("{0} > /dev/null; {0} > /dev/null & wait; (exec {0}) > /dev/null; exit 5", program.display());
+    let plan = format!("program = \"{}\"\n{}", program.display(), BY_NAME.trim().replace("mode = \"strict\"", ""));
+    let applied = apply(&place, Some(&plan), &[], &[Path::new("sh"), Path::new("-c"), Path::new(&script)]);
+    assert_eq!(applied.outcome.shell_status(), 5, "{}", applied.outcome);
+    applied.is_placed("grid", 3);
+    applied.is_placed("block", 3);
+}
+
+#[test]
+fn a_program_that_is_killed_was_read_before() {
+    let place = Place::together();
+    let source = r#"
+        #include <signal.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        static char grid[4 << 20];
+        int main(void) { memset(grid, 1, sizeof grid); sleep(1); raise(SIGKILL); }"#;
+    let program = place.compile("gcc", "killed", source, &[]);
+    let applied = apply(&place, None, &["--policy", "block"], &[&program]);
+    assert_eq!(applied.outcome.shell_status(), 137, "{}", applied.outcome);
+    assert!(applied.pages("all objects") >= 1023, "{:#}", applied.report);
+}
+
+#[test]
+fn a_plan_that_cannot_be_meant_runs_nothing() {
+    let place = Place::together();
+    let program = objects(&place, &[]);
+    let fails = |plan: &str, words: &[&str]| {
+        let applied = apply(&place, Some(plan), &[], &[&program]);
+        assert_eq!(applied.outcome.shell_status(), OWN_FAILURE, "{plan}\n{}", applied.outcome);
+        assert!(applied.outcome.out().is_empty(), "the program ran: {}", applied.outcome);
+        for word in words {
+            assert!(applied.outcome.err().contains(word), "{word} is not in {}", applied.outcome);
+        }
+    };
+    let object = |rest: &str| format!("version = 1\n[[object]]\n{rest}\n");
+    fails(
+        &object("static = \"grid\"\npolicy = \"bind\"\nnodes = [7]"),
+        &["plan.toml:2: node 7: this process can use the memory of node 0"],
+    );
+    fails("version = 9\n", &["plan.toml:1: version 9"]);
+    fails("version = 1\n[[object]]\nstatic = \"gr", &["plan.toml:3: "]);
+    fails(
+        &object("static = \"grid\"\npolicy = \"block\"\n[[object]]\nstatic = \"grid\"\npolicy = \"interleave\""),
+        &["plan.toml:5: overlaps the object of line 2"],
+    );
+    fails(
+        &object("static = \"grid\"\npolicy = \"follow-thread\"\nthread = 1"),
+        &["plan.toml:2: follow-thread needs [threads]"],
+    );
+    fails("version = 1\n[threads]\npin = [\"999\"]\n", &["plan.toml:3: CPU 999: this process can use CPU"]);
+    fails(
+        "version = 1\nmode = \"strict\"\n[[object]]\nstatic = \"grud\"\npolicy = \"block\"\n",
+        &["plan.toml:3: static \"grud\": objects has no such variable"],
+    );
+    // Best effort: the rest is applied.
+    let missing = "version = 1\n[[object]]\nstatic = \"grud\"\npolicy = \"block\"\n[[object]]\nstatic = \"grid\"\npolicy = \"block\"\n";
+    let applied = apply(&place, Some(missing), &[], &[&program]);
+    assert_eq!(applied.outcome.shell_status(), 3, "{}", applied.outcome);
+    assert!(
+        applied.outcome.err().contains("plan.toml:2: static \"grud\": objects has no such variable"),
+        "{}",
+        applied.outcome
+    );
+    applied.is_placed("grid", 1);
+}
+
+#[test]
+fn other_ways_to_fail() {
+    let place = Place::together();
+    let program = objects(&place, &[]);
+    let fails = |arguments: &[&str], code: i32, words: &[&str]| {
+        Run::numamma().arg("apply").args(arguments).run().exits(code).fails_clearly(words);
+    };
+    let program = program.to_str().expect("a path of letters");
+    fails(&["--", program], OWN_FAILURE, &["plan.toml", "--policy"]);
+    fails(&["/no/such/plan.toml", "--", program], OWN_FAILURE, &["/no/such/plan.toml"]);
+    fails(&["--policy", "blok", "--", program], OWN_FAILURE, &["blok", "interleave"]);
+    fails(&["--policy", "bind=9", "--", program], OWN_FAILURE, &["node 9"]);
+    fails(&["--policy", "block", "--", "/no/such/program"], 127, &["/no/such/program"]);
+    fails(&["--policy", "block"], OWN_FAILURE, &["no program given"]);
+    let fixed = place.try_compile("gcc", "fixed", "int main(void) { return 0; }", &["-static"]);
+    if fixed.status.success() {
+        let fixed = place.path("fixed");
+        fails(
+            &["--policy", "block", "--", fixed.to_str().expect("letters")],
+            OWN_FAILURE,
+            &["statically linked", "numactl"],
+        );
+    }
+}
+
+#[test]
+fn the_same_is_said_for_other_tools() {
+    let place = Place::together();
+    let program = objects(&place, &[]);
+    let shown = Run::numamma()
+        .args(["apply", "--show", "--pin", "compact", "--policy", "interleave", "--"])
+        .arg(&program)
+        .run()
+        .success();
+    for words in ["OMP_PLACES=\"{0}", "numactl --interleave=all", "numa_interleave_memory"] {
+        assert!(shown.out().contains(words), "{words}: {shown}");
+    }
+}
