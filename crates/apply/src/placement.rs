@@ -1,5 +1,6 @@
 //! A plan on its way into a program, and back.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -122,8 +123,13 @@ impl Placement {
             unused: read(&rule.absent),
             unread: read(&rule.unread),
         };
+        let mut by_node: BTreeMap<u32, u64> =
+            (0..).zip(&rule.by_node).map(|(node, pages)| (node, read(pages))).filter(|(_, pages)| *pages > 0).collect();
         let left = readings.live.values().map(|(.., reading)| reading).chain(&readings.left);
-        left.filter(|reading| reading.rule == n).for_each(|reading| pages.add(reading.pages));
+        for reading in left.filter(|reading| reading.rule == n) {
+            pages.add(reading.pages);
+            reading.by_node.iter().for_each(|(node, pages)| *by_node.entry(*node).or_default() += pages);
+        }
         let refused = read(&rule.failed);
         RuleAchieved {
             object: name.title.clone(),
@@ -138,7 +144,7 @@ impl Placement {
             refusal: (refused > 0).then(|| refusal(of(&rule.last_error))),
             fell_back: read(&rule.fell_back),
             pages,
-            by_node: readings.by_node.get(n).map_or(Vec::new(), |nodes| nodes.iter().map(|(n, p)| (*n, *p)).collect()),
+            by_node: by_node.into_iter().collect(),
         }
     }
 }

@@ -33,8 +33,6 @@ pub(crate) struct Reading {
 pub(crate) struct Readings {
     pub live: FxHashMap<usize, (u64, i32, Reading)>,
     pub left: Vec<Reading>,
-    /// The last that was read of each rule's nodes, by the largest reading: objects that are gone are in it.
-    pub by_node: Vec<BTreeMap<u32, u64>>,
 }
 
 /// Reads while a program runs.
@@ -52,7 +50,7 @@ impl Watch {
         let ended = Arc::new(AtomicBool::new(false));
         let ask = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut readings = Readings { by_node: vec![BTreeMap::new(); shared.rules().len()], ..Readings::default() };
+            let mut readings = Readings::default();
             let (mut wait, mut told) = (FIRST, false);
             loop {
                 let guard = ask.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +94,6 @@ impl Drop for Watch {
 }
 
 fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
-    let mut now: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); shared.rules().len()];
     for (n, placed) in shared.placed().iter().enumerate() {
         match placed.state.load(Acquire) {
             wire::PLACED_LIVE => {}
@@ -115,16 +112,8 @@ fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
         if let Some(reading) = read_one(shared, compiled, n) {
             // Another object may have come to its place meanwhile.
             if placed.state.load(Acquire) == wire::PLACED_LIVE && placed.address.load(Relaxed) == address {
-                for (&node, &pages) in &reading.by_node {
-                    *now[reading.rule].entry(node).or_default() += pages;
-                }
                 readings.live.insert(n, (address, pid, reading));
             }
-        }
-    }
-    for (known, now) in readings.by_node.iter_mut().zip(now) {
-        if now.values().sum::<u64>() >= known.values().sum() {
-            *known = now;
         }
     }
 }

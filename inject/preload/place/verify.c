@@ -9,6 +9,7 @@
 
 struct tally {
     uint64_t right, elsewhere, absent, unread;
+    uint64_t by_node[NMM_PLAN_COUNTED];
 };
 
 static bool is_any(const struct nmm_plan_rule *rule, int node)
@@ -36,6 +37,8 @@ static void read_pages(const struct nmm_plan_rule *rule, uintptr_t low, uintptr_
             continue;
         }
         for (uint32_t i = 0; i < count; i++) {
+            if (status[i] >= 0 && status[i] < (int)NMM_PLAN_COUNTED)
+                tally->by_node[status[i]]++;
             const bool right = node < 0 ? is_any(rule, status[i])
                                         : nmm_place.nodes[rule->node + (uint32_t)node] == (uint32_t)status[i];
             *(status[i] < 0 ? &tally->absent : right ? &tally->right : &tally->elsewhere) += 1;
@@ -69,4 +72,6 @@ void nmm_read_back(const struct nmm_placed *placed)
     add(&rule->elsewhere, tally.elsewhere);
     add(&rule->absent, tally.absent);
     add(&rule->unread, tally.unread);
+    for (uint32_t i = 0; i < NMM_PLAN_COUNTED; i++)
+        add(&rule->by_node[i], tally.by_node[i]);
 }

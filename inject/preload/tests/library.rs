@@ -35,8 +35,8 @@ fn exports_its_hooks_only() {
     let hooks = include_str!("../hooks/hooks.def");
     let mut wanted: Vec<&str> =
         hooks.lines().filter_map(|line| line.strip_prefix("HOOK(")?.split(", ").nth(1)).collect();
-    // In assembler, see confine.c.
-    wanted.push("syscall");
+    // In assembler, see confine.c and process.c.
+    wanted.extend(["syscall", "dlopen"]);
     wanted.sort();
     assert!(wanted.len() > 15);
     let table = objdump("-T", &Bench::new().library());
@@ -75,7 +75,7 @@ int main(void)
 /// All C sources, relative to the crate.
 fn sources() -> Vec<String> {
     let mut files = Vec::new();
-    for folder in ["base", "emit", "hooks", "unwind"] {
+    for folder in ["base", "emit", "hooks", "place", "unwind"] {
         for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder of sources")
         {
             let path = entry.expect("an entry").path();

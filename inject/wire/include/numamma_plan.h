@@ -18,6 +18,7 @@
 #define NMM_ENV_PLAN "NUMAMMA_PLAN"
 
 #define NMM_PLAN_NODES 1024u    /* the kernel's own limit */
+#define NMM_PLAN_COUNTED 64u
 #define NMM_PLAN_CPUS 8192u
 #define NMM_PLAN_MODULES 256u    /* that a plan names */
 
@@ -70,7 +71,8 @@ struct nmm_plan_rule {
     uint64_t right;             /* where the plan wants them */
     uint64_t elsewhere;
     uint64_t absent;            /* never used */
-    uint64_t unread;            /* not asked about: too many at once */
+    uint64_t unread;            /* not asked about: the program filters its system calls */
+    uint64_t by_node[NMM_PLAN_COUNTED]; /* pages of the first nodes */
 };
 
 struct nmm_plan_module {

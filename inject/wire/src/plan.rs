@@ -9,6 +9,7 @@ pub const MAGIC: u64 = 0x4e_414c_504d_4d4e;
 /// The variable of the environment that names it.
 pub const ENVIRONMENT: &str = "NUMAMMA_PLAN";
 pub const NODES: u32 = 1024;
+pub const COUNTED: usize = 64;
 pub const CPUS: u32 = 8192;
 /// Of modules that a plan names.
 pub const MODULES: usize = 256;
@@ -39,7 +40,7 @@ pub const PLACED_LEFT: u32 = 3;
 
 /// `struct nmm_plan_rule`.
 #[repr(C)]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rule {
     pub targets: u32,
     pub any_place: u32,
@@ -68,6 +69,14 @@ pub struct Rule {
     pub elsewhere: AtomicU64,
     pub absent: AtomicU64,
     pub unread: AtomicU64,
+    pub by_node: [AtomicU64; COUNTED],
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        // SAFETY: integers, for which all zero is a value.
+        unsafe { std::mem::zeroed() }
+    }
 }
 
 /// `struct nmm_plan_module`.

@@ -46,7 +46,8 @@ fn facts() -> BTreeMap<String, u64> {
         right,
         elsewhere,
         absent,
-        unread
+        unread,
+        by_node
     );
     structure!("nmm_plan_module", plan::Module, device, inode, whole, text);
     structure!("nmm_plan_place", plan::Place, low, high, module, rule);
@@ -87,6 +88,7 @@ fn facts() -> BTreeMap<String, u64> {
         ("NMM_PLAN_VERSION", u64::from(plan::VERSION)),
         ("NMM_PLAN_MAGIC", plan::MAGIC),
         ("NMM_PLAN_NODES", plan::NODES.into()),
+        ("NMM_PLAN_COUNTED", plan::COUNTED as u64),
         ("NMM_PLAN_CPUS", plan::CPUS.into()),
         ("NMM_PLAN_MODULES", plan::MODULES as u64),
         ("NMM_TARGET_HEAP", plan::TARGET_HEAP.into()),
