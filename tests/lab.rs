@@ -177,7 +177,8 @@ fn a_recording_made_inside_has_pages_on_all_nodes() {
     let field = Report::object_of(&place.dataset(), "field");
     let owners: std::collections::BTreeSet<_> = field.first_touch.iter().map(|touch| touch.thread).collect();
     assert_eq!(owners.len(), 4, "{:?}", field.first_touch);
-    let nodes: std::collections::BTreeSet<_> = field.page_table.expect("pages").iter().filter_map(|page| page.node).collect();
+    let nodes: std::collections::BTreeSet<_> =
+        field.page_table.expect("pages").iter().filter_map(|page| page.node).collect();
     assert_eq!(nodes.len(), 4, "{nodes:?}");
 }
 
@@ -195,7 +196,7 @@ fn each_access_is_in_its_cell() {
     let place = Place::together();
     let file = place.path("matrix.json");
     let counted = |what: &str, cpu: usize, node: usize| {
-        let words = [what, &cpu.to_string(), &node.to_string(), "1000000"];
+        let words = [what, &cpu.to_string(), &node.to_string(), "4000000"];
         four().arg("--matrix").arg(&file).arg("--").arg(probe()).args(words).run().success();
         let matrix = matrix(&file);
         assert_eq!((matrix["complete"].as_bool(), matrix["astray"].as_u64()), (Some(true), Some(0)), "{matrix}");
@@ -204,11 +205,11 @@ fn each_access_is_in_its_cell() {
     };
     for (cpu, node) in [(2, 3), (0, 2)] {
         let (reads, matrix) = counted("read", cpu, node);
-        assert!((1_000_000..1_020_000).contains(&reads), "{reads} from CPU {cpu} to node {node}: {matrix}");
+        assert!((4_000_000..4_040_000).contains(&reads), "{reads} from CPU {cpu} to node {node}: {matrix}");
     }
     let (reads, matrix) = counted("marked", 3, 1);
-    assert_eq!(reads, 1_000_000, "{matrix}");
-    assert_eq!(matrix["nodes"][1]["remote"], 1_000_000);
+    assert_eq!(reads, 4_000_000, "{matrix}");
+    assert_eq!(matrix["nodes"][1]["remote"], 4_000_000);
     // And next to nothing else: one process, and marks at both ends of its loop.
     assert!(matrix["local"].as_u64() < Some(1000) && matrix["remote_share"].as_f64() > Some(0.99), "{matrix}");
     assert!(matrix["imbalance"].as_f64() > Some(190.0), "{matrix}");

@@ -38,8 +38,14 @@ static unsigned kind_of(qemu_plugin_meminfo_t info)
     return qemu_plugin_mem_is_store(info) ? QEMU_PLUGIN_MEM_W : QEMU_PLUGIN_MEM_R;
 }
 
+/* The kernel has the upper half of the addresses. */
+static bool is_kernels(uint64_t address) { return address >> 47 != 0; }
+
 static void access_of(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, unsigned kind)
 {
+    /* Where an interrupt comes in the middle of an instruction, QEMU goes on telling what is accessed by the kernel's next one. */
+    if (is_kernels(address))
+        return;
     struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
     if (place != NULL && !qemu_plugin_hwaddr_is_io(place))
         lab_access(cpu, qemu_plugin_hwaddr_phys_addr(place), kind & QEMU_PLUGIN_MEM_R, kind & QEMU_PLUGIN_MEM_W);
@@ -102,7 +108,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     const size_t count = qemu_plugin_tb_n_insns(tb);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        if (qemu_plugin_insn_vaddr(insn) >> 47 != 0) /* the kernel's half of the addresses */
+        if (is_kernels(qemu_plugin_insn_vaddr(insn)))
             continue;
         const uint8_t *bytes = qemu_plugin_insn_data(insn);
         const size_t size = qemu_plugin_insn_size(insn);

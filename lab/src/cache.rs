@@ -47,7 +47,8 @@ impl Cache {
 
     /// Drops the snapshots that were not used for longest.
     pub fn thin_out(&self) {
-        let age = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        let age =
+            |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         let mut snapshots: Vec<PathBuf> =
             entries(&self.snapshots()).filter(|path| !path.extension().is_some_and(|end| end == "part")).collect();
         snapshots.sort_by_key(|path| std::cmp::Reverse(age(path)));

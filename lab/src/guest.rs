@@ -120,6 +120,19 @@ impl Guest {
         }
     }
 
+    /// Waits until a guest that was kept goes on.
+    pub fn resumed(&mut self) -> Result<(), Failure> {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let state = self.order("query-status", json!({}))?;
+            match state["status"].as_str() {
+                Some("running") => return Ok(()),
+                Some("inmigrate") if Instant::now() < until => thread::sleep(Duration::from_millis(10)),
+                other => return lab(format!("the guest is {} instead of going on", other.unwrap_or("lost"))),
+            }
+        }
+    }
+
     /// Tells the guest something.
     pub fn tell(&mut self, line: &str) {
         let _ = writeln!(self.port, "{line}"); // if it is gone, whoever waits for an answer notices

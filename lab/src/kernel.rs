@@ -109,7 +109,9 @@ impl Kernel {
     /// What it unpacks into memory when it begins.
     pub fn first_files(&self) -> Result<Vec<u8>, Failure> {
         if INIT.is_empty() {
-            return lab("this binary was built without the guest's program: install libc6-dev (libc.a) and build again");
+            return lab(
+                "this binary was built without the guest's program: install libc6-dev (libc.a) and build again",
+            );
         }
         let mut archive = Archive::default();
         for folder in ["proc", "sys", "dev", "host", "over", "root", "modules"] {
@@ -140,7 +142,9 @@ fn fetch(version: Version, folder: &Path) -> Result<(), Failure> {
             Err(error) => why = error.to_string(),
         }
     }
-    lab(format!("no Linux {version} for the guest: {why}; NUMAMMA_LAB_MIRROR names a Debian mirror that can be reached"))
+    lab(format!(
+        "no Linux {version} for the guest: {why}; NUMAMMA_LAB_MIRROR names a Debian mirror that can be reached"
+    ))
 }
 
 // ---- The package
@@ -235,7 +239,8 @@ fn unpack(package: &Path, work: &Path, folder: &Path) -> Result<(), Failure> {
 fn extract_program(image: &Path, to: &Path) -> Result<(), Failure> {
     let bytes = fs::read(image).map_err(failure::file("read", image))?;
     // Offsets of the boot protocol's header; behind the payload stands its size.
-    let number = |at: usize| bytes.get(at..at + 4).map_or(0, |four| u32::from_le_bytes(four.try_into().unwrap_or_default()));
+    let number =
+        |at: usize| bytes.get(at..at + 4).map_or(0, |four| u32::from_le_bytes(four.try_into().unwrap_or_default()));
     let sectors = bytes.get(0x1f1).map_or(0, |&byte| usize::from(byte));
     let begin = (sectors + 1) * 512 + number(0x248) as usize;
     let payload = bytes.get(begin..begin + (number(0x24c) as usize).saturating_sub(4));
@@ -303,7 +308,8 @@ mod tests {
         .to_vec();
         names.retain(|name| is_plain(name) && name.contains("6.12."));
         names.sort_by_cached_key(|name| numbers(name));
-        let sorted = ["linux-image-6.12.9+deb12-amd64", "linux-image-6.12.90+deb12-amd64", "linux-image-6.12.90+deb12.1-amd64"];
+        let sorted =
+            ["linux-image-6.12.9+deb12-amd64", "linux-image-6.12.90+deb12-amd64", "linux-image-6.12.90+deb12.1-amd64"];
         assert_eq!(names, sorted);
         assert!(is_plain("linux-image-6.1.0-50-amd64"));
     }

@@ -77,7 +77,8 @@ impl Machine {
         if self.hmat {
             for (from, row) in self.distance[..self.cpu_nodes].iter().enumerate() {
                 for (to, distance) in row.iter().enumerate() {
-                    let of = |what| format!("hmat-lb,initiator={from},target={to},hierarchy=memory,data-type=access-{what}");
+                    let of =
+                        |what| format!("hmat-lb,initiator={from},target={to},hierarchy=memory,data-type=access-{what}");
                     numa(format!("{},latency={}", of("latency"), distance * 10));
                     numa(format!("{},bandwidth={}M", of("bandwidth"), 400 * LOCAL * 1024 / (distance * 10)));
                 }

@@ -93,7 +93,9 @@ mod tests {
 
     #[test]
     fn imbalance_of_few_nodes_among_eight() {
-        let of = |busy: usize| imbalance(&(0..8).map(|node| if node < busy { 5.0 } else { 0.0 }).collect::<Vec<_>>()).round();
+        let of = |busy: usize| {
+            imbalance(&(0..8).map(|node| if node < busy { 5.0 } else { 0.0 }).collect::<Vec<_>>()).round()
+        };
         assert_eq!((1..=8).rev().map(of).collect::<Vec<_>>(), [0.0, 40.0, 62.0, 83.0, 107.0, 138.0, 185.0, 283.0]);
     }
 }

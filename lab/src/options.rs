@@ -82,7 +82,8 @@ pub fn parse() -> Result<Options, clap::Error> {
 /// What is wrong with it, without clap's paragraphs.
 pub fn in_one_line(error: &clap::Error) -> String {
     let text = error.to_string();
-    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty());
+    let lines =
+        text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty());
     let line = lines.collect::<Vec<_>>().join(" ");
     format!("{}; see lab/run --help", line.trim_start_matches("error: "))
 }

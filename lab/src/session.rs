@@ -114,12 +114,26 @@ impl Session<'_> {
         }
         // The plug-in is no part of the machine: a guest that has booted without it goes on with it.
         let place = snapshot::place(cache, &what, [&kernel.program(), &self.folder.path("files")])?;
-        if !place.exists() {
-            snapshot::take(self.boot(&what)?, &place, cache)?;
-            self.say(|| format!("booted and kept as {} after {:.1} s", place.display(), took()));
+        if place.exists() {
+            match self.resume(&[&what[..], &plugin].concat(), &place) {
+                Err(Failure::Lab(why)) => {
+                    self.say(|| format!("{}: {why}; booting anew", place.display()));
+                    fs::remove_file(&place).map_err(failure::file("remove", &place))?;
+                }
+                guest => {
+                    self.say(|| format!("the guest goes on after {:.1} s", took()));
+                    return guest;
+                }
+            }
         }
-        let guest = self.start(&[what, plugin, snapshot::resume(&place).to_vec()].concat())?;
-        self.say(|| format!("the guest goes on after {:.1} s", took()));
+        snapshot::take(self.boot(&what)?, &place, cache)?;
+        self.say(|| format!("booted and kept as {} after {:.1} s", place.display(), took()));
+        self.resume(&[what, plugin].concat(), &place)
+    }
+
+    fn resume(&self, arguments: &[OsString], place: &Path) -> Result<Guest, Failure> {
+        let mut guest = self.start(&[arguments, &snapshot::resume(place)].concat())?;
+        guest.resumed()?;
         Ok(guest)
     }
 

@@ -36,7 +36,9 @@ pub fn take(mut guest: Guest, to: &Path, cache: &Cache) -> Result<(), Failure> {
         let state = guest.order("query-migrate", json!({}))?;
         match state["status"].as_str() {
             Some("completed") => break,
-            Some("failed" | "cancelled") => return lab(format!("no snapshot: {}; use --no-snapshot", state["error-desc"])),
+            Some("failed" | "cancelled") => {
+                return lab(format!("no snapshot: {}; use --no-snapshot", state["error-desc"]));
+            }
             _ if Instant::now() > until => return lab("no snapshot after 120 s; use --no-snapshot"),
             _ => thread::sleep(Duration::from_millis(20)),
         }

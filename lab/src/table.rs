@@ -57,7 +57,9 @@ pub fn write(path: &Path, machine: &Machine, delay: u64) -> Result<(), Failure> 
 /// Reads what was counted until now.
 pub fn read(path: &Path, machine: &Machine) -> Result<Counted, Failure> {
     let bytes = fs::read(path).map_err(failure::file("read", path))?;
-    let word = |at: usize| bytes.get(at * 8..at * 8 + 8).map_or(0, |eight| u64::from_le_bytes(eight.try_into().unwrap_or_default()));
+    let word = |at: usize| {
+        bytes.get(at * 8..at * 8 + 8).map_or(0, |eight| u64::from_le_bytes(eight.try_into().unwrap_or_default()))
+    };
     let since = |cell: usize| word(COUNTED + cell).wrapping_sub(word(BEFORE + cell));
     let cell = |cpu: usize, node: usize| {
         let at = 2 * (cpu * NODES + node);
