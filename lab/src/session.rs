@@ -21,7 +21,7 @@ use crate::{snapshot, table};
 const PLUGIN: &[u8] = include_bytes!(env!("NUMAMMA_LAB_PLUGIN"));
 
 /// A guest that has not booted by then never will: on a busy machine an emulated boot hangs now and then.
-const BOOT: Duration = Duration::from_secs(90);
+const BOOT: Duration = Duration::from_secs(120);
 const BOOTS: u32 = 3;
 
 /// Until the guest has mounted its file systems.
