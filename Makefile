@@ -12,7 +12,7 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test soak bench bench-heap intervals validate lint clean
+.PHONY: help setup build web demo test test-lab soak bench bench-heap intervals validate lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
@@ -44,6 +44,11 @@ demo: ## set up, build, record a small OpenMP program, print its report
 test: ## set up, build, lint and run all tests
 	@scripts/setup --for test
 	@scripts/test
+
+test-lab: ## run the tests that need several NUMA nodes, in emulated guests (docs/LAB.md)
+	@scripts/setup --for lab
+	cargo build $(LOCKED) --workspace --bin numamma --bin numamma-lab
+	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) NUMAMMA_REQUIRE_PROGRAMS=1 cargo test $(LOCKED) --workspace --test lab -- --test-threads=1
 
 soak: ## stress the order of allocation events for ten minutes (NUMAMMA_SOAK=SECONDS), check the ring's model further
 	@scripts/setup --for test

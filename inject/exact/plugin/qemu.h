@@ -1,4 +1,5 @@
-/* The part of QEMU's plug-in interface, version 1 (QEMU 4.2 to 8.x), that is used here: no package brings its header. */
+/* The part of QEMU's plug-in interface, version 1 (QEMU 4.2 to 8.x), that is used here and in the lab (`lab/plugin`): no package
+ * brings its header. */
 #ifndef NMX_QEMU_H
 #define NMX_QEMU_H
 
@@ -24,6 +25,7 @@ typedef struct qemu_info {
 
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
+struct qemu_plugin_hwaddr;
 
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
@@ -52,5 +54,10 @@ const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
+
+/* Of whole systems: where in its memory an access goes. */
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
+bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *place);
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *place);
 
 #endif

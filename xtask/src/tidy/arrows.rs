@@ -9,8 +9,8 @@ use crate::tree::Tree;
 const NOUNS: [&str; 9] = ["topology", "trace", "symbols", "findings", "plan", "process", "wire", "preload", "exact"];
 const VERBS: [&str; 7] = ["record", "attribute", "analyze", "compare", "report", "serve", "apply"];
 
-/// The pipeline's ends: they put the stages together.
-const ENDS: [&str; 3] = ["numamma", "numamma-benches", "numamma-tests"];
+/// The pipeline's ends: they put the stages together, or know of none.
+const ENDS: [&str; 4] = ["numamma", "numamma-benches", "numamma-tests", "numamma-lab"];
 
 /// Verbs that need another one: the analysis counts what the attribution found, sample by sample, and a table of
 /// findings in between would be as long as the recording.

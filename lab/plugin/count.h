@@ -1,0 +1,22 @@
+/* Counters and delays, by CPU and node. */
+#ifndef LAB_COUNT_H
+#define LAB_COUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "table.h"
+
+/* Maps the table. False if the file is not one, or not for this machine. */
+bool lab_join(const char *path, unsigned cpus);
+
+/* What a mark asks for (numamma_lab.h). */
+void lab_mark(uint32_t mark);
+
+/* Whether accesses count at this moment. */
+bool lab_counts(void);
+
+/* An access of a CPU to RAM. It returns when the access would have. */
+void lab_access(unsigned cpu, uint64_t address, bool reads, bool writes);
+
+#endif
