@@ -2,37 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
+use numamma_tests::guest::{FOUR, applies, lab, matrix};
 use numamma_tests::report::Report;
 use numamma_tests::run::{alive, children, signal, until};
-use numamma_tests::{Outcome, Place, Run, build, skip};
-use serde_json::Value;
-
-/// Most tests share one guest, so that it boots once.
-const FOUR: [&str; 4] = ["--nodes", "4", "--dist", "ring"];
-
-/// Whether guests can be had here; what cannot is said.
-fn applies(test: &str) -> bool {
-    static FAULT: OnceLock<Option<String>> = OnceLock::new();
-    let fault = FAULT.get_or_init(|| {
-        if !skip::installed("qemu-system-x86_64") {
-            return Some("qemu-system-x86_64".to_owned());
-        }
-        let outcome = lab().args(FOUR).arg("--prepare").run();
-        (outcome.shell_status() != 0).then(|| format!("a guest ({})", outcome.err().trim()))
-    });
-    if let Some(fault) = fault {
-        skip::missing(test, fault);
-    }
-    fault.is_none()
-}
-
-fn lab() -> Run {
-    // A cold start fetches a kernel and boots; only then does the time of the command begin.
-    Run::new(build::root().join("lab/run")).limit(300)
-}
+use numamma_tests::{Outcome, Place, Run, build};
 
 fn four() -> Run {
     lab().args(FOUR)
@@ -183,10 +158,6 @@ fn a_recording_made_inside_has_pages_on_all_nodes() {
 }
 
 // ---- Counts and delays
-
-fn matrix(file: &Path) -> Value {
-    serde_json::from_slice(&fs::read(file).expect("the matrix")).expect("JSON")
-}
 
 #[test]
 fn each_access_is_in_its_cell() {

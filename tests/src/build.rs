@@ -76,7 +76,11 @@ pub fn helper(name: &str) -> PathBuf {
     let age = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
     if age(&binary).is_none_or(|built| age(&source).is_none_or(|written| written > built)) {
         let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-        let status = Command::new(cc).args(["-O2", "-Wall", "-Wextra", "-o"]).arg(&binary).arg(&source).status();
+        let status = Command::new(cc)
+            .args(["-O2", "-g", "-pthread", "-Wall", "-Wextra", "-o"])
+            .arg(&binary)
+            .arg(&source)
+            .status();
         assert!(status.is_ok_and(|s| s.success()), "cannot compile {}", source.display());
     }
     binary

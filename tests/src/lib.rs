@@ -8,6 +8,7 @@
 //! - [`comparison`]: the same for `numamma compare`; [`interval`]: recordings at growing sampling intervals;
 //! - [`truth`] and [`verdict`]: what a recording of a workload must show, and whether it does;
 //! - [`recording`]: one that a whole test program looks at;
+//! - [`guest`]: guests with several nodes;
 //! - [`programs`]: programs that nobody here wrote.
 //!
 //! Environment: `NUMAMMA_BIN` (the binary to test), `NUMAMMA_REQUIRE_PROGRAMS=1` (a missing program fails its test),
@@ -15,6 +16,7 @@
 
 pub mod build;
 pub mod comparison;
+pub mod guest;
 pub mod interval;
 pub mod place;
 pub mod programs;

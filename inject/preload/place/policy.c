@@ -103,6 +103,17 @@ static uintptr_t clip(uintptr_t address, const struct nmm_pages *pages)
     return address < pages->low ? pages->low : address > pages->high ? pages->high : address;
 }
 
+/* Interleaved by huge pages, an object of a few of them lies on some nodes twice and on others never. With this many for each node
+ * the difference is small. */
+#define HUGE (2ul << 20)
+#define ENOUGH 16u
+
+static bool is_coarse(const struct nmm_plan_rule *rule, const struct nmm_pages *pages)
+{
+    const bool interleaved = rule->policy == NMM_POLICY_INTERLEAVE || rule->policy == NMM_POLICY_WEIGHTED;
+    return interleaved && rule->page_bytes == 0 && pages->high - pages->low < ENOUGH * HUGE * rule->nodes;
+}
+
 void nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
 {
     const struct nmm_plan_rule *of = &nmm_place.rules[rule];
@@ -110,7 +121,7 @@ void nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
         failed(rule, EPERM);
         return;
     }
-    if (of->page_bytes != 0)
+    if (of->page_bytes != 0 || is_coarse(of, pages))
         nmm_advise((void *)pages->low, pages->high - pages->low, of->page_bytes > 4096 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     if (node >= 0) {
         ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node]);
