@@ -189,8 +189,8 @@ static inline void *real_calloc(size_t count, size_t size, const uintptr_t *fram
 
 void *nmm_hook_malloc(size_t size)
 {
-    if (likely(nmm_forwards()))
-        PLACED(size, real_malloc(size, NMM_FRAME));
+    if (likely(size < nmm_load(&nmm_quick_below)))
+        return nmm_real.malloc(size);
     ALLOCATE(malloc, NMM_MALLOC, size, real_malloc(size, frame), take(size, 1));
 }
 
@@ -202,8 +202,9 @@ static void *take_array(size_t count, size_t size)
 
 void *nmm_hook_calloc(size_t count, size_t size)
 {
-    if (likely(nmm_forwards()))
-        PLACED(count * size, real_calloc(count, size, NMM_FRAME));
+    size_t bytes;
+    if (likely(!__builtin_mul_overflow(count, size, &bytes) && bytes < nmm_load(&nmm_quick_below)))
+        return nmm_real.calloc(count, size);
     ALLOCATE(calloc, NMM_CALLOC, count * size, real_calloc(count, size, frame), take_array(count, size));
 }
 
@@ -282,11 +283,11 @@ static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *
 
 void nmm_hook_free(void *block)
 {
-    const uintptr_t *frame = NMM_FRAME;
-    if (likely(nmm_forwards()) && likely(!nmm_arena_has(block))) {
-        release(block);
+    if (likely(nmm_load(&nmm_quick_free))) {
+        nmm_real.free(block);
         return;
     }
+    const uintptr_t *frame = NMM_FRAME;
     struct nmm_thread *self = nmm_enter_quickly();
     if (unlikely(self == NULL || !nmm_recent_released(self, (uintptr_t)block, frame))) {
         free_slowly(block, frame);

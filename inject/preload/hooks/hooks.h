@@ -32,9 +32,18 @@ void nmm_start(void);
 extern void *nmm_real_syscall, *nmm_real_dlopen;
 #endif
 
-/* Whether this program is not recorded, the real functions are known, and a hook has but to call them. */
-extern uint32_t nmm_forwarding;
-static inline bool nmm_forwards(void) { return nmm_load(&nmm_forwarding) && nmm_self.scratch == NULL; }
+/* Where a program is not recorded, hooks have but to forward: allocations of fewer bytes than this, and releases while this is not
+ * 0. They are 0 as long as a hook must look closer: before the real functions are known, in a recording, where a plan gathers small
+ * objects; releases, too, once something has been placed. */
+extern uint64_t nmm_quick_below;
+extern uint32_t nmm_quick_free;
+
+/* Called when what they depend on has changed. */
+void nmm_find_quick(void);
+
+/* While a thread is served from its scratch memory, every allocation must look. */
+void nmm_pause_quick(void);
+void nmm_resume_quick(void);
 
 /* Looks again for what was not found: before glibc 2.34, libpthread and libdl may come by dlopen. */
 void nmm_resolve_late(void);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include <unistd.h>
 
+#include "../base/arena.h"
 #include "../base/resolve.h"
 #include "../place/place.h"
 #include "../unwind/unwind.h"
@@ -8,7 +9,32 @@
 #include "thread.h"
 
 struct nmm_real nmm_real;
-uint32_t nmm_forwarding;
+
+uint64_t nmm_quick_below;
+uint32_t nmm_quick_free;
+static uint32_t started, pauses;
+
+/* Two threads may come here at once, and the older answer be written last. Both are right enough: an allocation that looks closer
+ * than it need is only slower, one that should have looked is not placed, or serves the C library once from the heap. */
+void nmm_find_quick(void)
+{
+    const bool forwards = nmm_load_acquire(&started) && nmm_process.segment == NULL && nmm_real.malloc && nmm_real.calloc
+        && nmm_real.free && nmm_load(&pauses) == 0 && nmm_place.gathers == 0;
+    nmm_store(&nmm_quick_below, forwards ? nmm_load(&nmm_place_least) : 0);
+    nmm_store(&nmm_quick_free, forwards && !nmm_load(&nmm_placed_any) && !nmm_arena_is_used());
+}
+
+void nmm_pause_quick(void)
+{
+    __atomic_fetch_add(&pauses, 1, __ATOMIC_SEQ_CST);
+    nmm_find_quick();
+}
+
+void nmm_resume_quick(void)
+{
+    __atomic_fetch_sub(&pauses, 1, __ATOMIC_SEQ_CST);
+    nmm_find_quick();
+}
 
 static const struct nmm_symbol symbols[] = {
 #define HOOK(result, name, parameters) {#name, (void **)&nmm_real.name},
@@ -53,8 +79,8 @@ void nmm_start(void)
         return;
     nmm_join();
     nmm_place_join();
-    if (nmm_process.segment == NULL && nmm_real.malloc && nmm_real.calloc && nmm_real.free)
-        nmm_store_release(&nmm_forwarding, 1);
+    nmm_store_release(&started, 1);
+    nmm_find_quick();
 }
 
 NMM_COLD void nmm_resolve_late(void)

@@ -3,10 +3,12 @@
 #include "list.h"
 
 #include "../base/sys.h"
+#include "../hooks/hooks.h"
 
 #define SLOTS (1u << 15)
 #define TRIES 64u
 
+uint32_t nmm_placed_any;
 uint64_t nmm_placed_bits[NMM_PLACED_BITS / 64];
 
 struct slot {
@@ -88,6 +90,8 @@ void nmm_list_add(uintptr_t key, const struct nmm_placed *what)
     nmm_store_release(&slot->key, key);
     const uint32_t bit = nmm_placed_bit(key);
     __atomic_fetch_or(&nmm_placed_bits[bit / 64], 1ull << bit % 64, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&nmm_placed_any, 1, __ATOMIC_ACQ_REL))
+        nmm_find_quick();
 }
 
 static struct nmm_placed *take_slot(struct slot *slot, uint64_t key)

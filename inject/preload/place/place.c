@@ -121,6 +121,7 @@ void nmm_place_opened(void)
         return;
     nmm_store(&nmm_place.opened, LOOKS);
     nmm_store_release(&nmm_place_least, 0);
+    nmm_find_quick();
 }
 
 static void look_for_modules(void)
@@ -132,6 +133,7 @@ static void look_for_modules(void)
     nmm_store(&nmm_place.opened, found ? 0 : left - 1);
     if (nmm_load(&nmm_place.opened) == 0)
         nmm_store(&nmm_place_least, nmm_place.least);
+    nmm_find_quick();
 }
 
 void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t key, int32_t node)

@@ -66,6 +66,7 @@ static inline void nmm_placed_block(void *block, uint64_t bytes, const uintptr_t
 
 /* Bits of pages that placed objects begin in, by a hash: nearly all blocks that are freed are none of them. */
 #define NMM_PLACED_BITS (1u << 16)
+extern uint32_t nmm_placed_any;
 extern uint64_t nmm_placed_bits[NMM_PLACED_BITS / 64];
 
 static inline uint32_t nmm_placed_bit(uintptr_t address)
