@@ -16,6 +16,8 @@ struct Round {
     library: f64,
     /// Under `numamma record`.
     recorded: f64,
+    /// Under `numamma apply`, with a plan that is about larger objects.
+    placed: f64,
     lost: u64,
 }
 
@@ -26,6 +28,7 @@ pub fn run(bench: &Bench) -> Measured {
     }
     let library = Spread::over(&rounds, |r| r.library / r.native);
     let recorded = Spread::over(&rounds, |r| r.recorded / r.native);
+    let placed = Spread::over(&rounds, |r| r.placed / r.native);
     let lost: u64 = rounds.iter().map(|r| r.lost).sum();
     let lines = vec![
         Line::budget(
@@ -40,13 +43,19 @@ pub fn run(bench: &Bench) -> Measured {
             format!("{recorded:.2}x"),
             recorded.median <= 3.0,
         ),
+        Line::budget(
+            "malloc and free under a plan without a match / native",
+            "<= 1.3x",
+            format!("{placed:.2}x"),
+            placed.median <= 1.3,
+        ),
         Line::budget("malloc and free: losses", "none", lost.to_string(), lost == 0),
         Line::beside("malloc and free: native", format!("{:.1} ns", Spread::over(&rounds, |r| r.native))),
         Line::beside("malloc and free: with the library", format!("{:.1} ns", Spread::over(&rounds, |r| r.library))),
         Line::beside("malloc and free: recorded", format!("{:.1} ns", Spread::over(&rounds, |r| r.recorded))),
     ];
-    let raw: Vec<_> = rounds.iter().map(|r| json!([r.native, r.library, r.recorded, r.lost])).collect();
-    Ok((lines, json!({ "native_library_recorded_ns_lost": raw })))
+    let raw: Vec<_> = rounds.iter().map(|r| json!([r.native, r.library, r.recorded, r.placed, r.lost])).collect();
+    Ok((lines, json!({ "native_library_recorded_placed_ns_lost": raw })))
 }
 
 fn round(bench: &Bench) -> Result<Round, Failure> {
@@ -57,7 +66,10 @@ fn round(bench: &Bench) -> Result<Round, Failure> {
     let library = nanoseconds(&measure::run(bench, None, &drained)?.stdout)?;
     let recorded = nanoseconds(&measure::recorded(bench, &dir, &[], &pair)?.stdout)?;
     let lost = measure::lost(&measure::meta(&dir)?).iter().map(|(_, count)| count).sum();
-    Ok(Round { native, library, recorded, lost })
+    let apply = [bench.numamma().into(), "apply".into(), "--quiet".into(), "--policy".into(), "block".into(), "--".into()];
+    let placed = [&apply[..], &pair].concat();
+    let placed = nanoseconds(&measure::run(bench, None, &placed)?.stdout)?;
+    Ok(Round { native, library, recorded, placed, lost })
 }
 
 /// `12.3 ns per pair`
