@@ -240,7 +240,8 @@ pub struct Accesses {
     pub share: f64,
     /// Half-width of the 95 % interval of `share`; `None`: no ground for an interval.
     pub error: Option<f64>,
-    /// The part (0..1) of them whose number stands on more than the time that was spent; `None` where that is no question.
+    /// The part (0..1) of them whose number stands on more than the time that was spent, or of all accesses of the run if that is
+    /// less; `None` where that is no question.
     #[serde(default)]
     pub ground: Option<f64>,
 }

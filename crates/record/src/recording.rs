@@ -520,6 +520,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         overhead,
         only,
         counted: None,
+        unseen: 0.0,
         controls: controls(options),
     })
 }
