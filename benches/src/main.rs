@@ -5,6 +5,7 @@
 //! rounds with the least and the greatest.
 #![forbid(unsafe_code)]
 
+mod ablation;
 mod attribution;
 mod heap;
 mod machine;
@@ -33,18 +34,19 @@ type Measured = Result<(Vec<Line>, Value), Failure>;
 type Run = fn(&Bench) -> Measured;
 
 /// A bench: its name, what it measures.
-const BENCHES: [(&str, Run); 7] = [
+const BENCHES: [(&str, Run); 8] = [
     ("attribution", attribution::run),
     ("size", size::run),
     ("report", report::run),
     ("pair", pair::run),
     ("overhead", overhead::run),
+    ("ablation", ablation::run),
     ("heap", heap::run),
     ("memory", heap::memory::run),
 ];
 
-/// Take long, and are about allocations alone: only when named.
-const ON_REQUEST: [&str; 2] = ["heap", "memory"];
+/// Take long, and are about no budget: only when named.
+const ON_REQUEST: [&str; 3] = ["ablation", "heap", "memory"];
 
 /// What benches need to know.
 #[derive(Debug)]

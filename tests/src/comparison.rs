@@ -104,10 +104,19 @@ pub struct Cost {
 }
 
 /// Counts.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Accesses {
     pub share: Change,
+    pub ground: Grounds,
+}
+
+/// The part of the counts that stands on more than time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Grounds {
+    pub a: Option<f64>,
+    pub b: Option<f64>,
 }
 
 /// An object of one recording.

@@ -27,6 +27,7 @@ pub mod skip;
 pub mod truth;
 pub mod turns;
 pub mod validation;
+pub mod variation;
 pub mod verdict;
 
 pub use place::Place;

@@ -134,6 +134,10 @@ pub struct Accesses {
     pub reads: f64,
     pub writes: f64,
     pub share: f64,
+    #[serde(default)]
+    pub error: Option<f64>,
+    #[serde(default)]
+    pub ground: Option<f64>,
 }
 
 /// One thread's part.

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::comparison::Comparison;
+use crate::variation::{Counts, Variation, variation};
 use crate::{Run, build};
 
 /// Objects with less than this part of the accesses, in both recordings, say nothing about intervals.
@@ -24,16 +25,22 @@ pub struct Case {
 }
 
 /// How far the estimate is off.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Score {
-    /// Total variation between the shares of accesses by object (0..1).
-    pub accesses: f64,
-    /// The same of the shares of cost, which time samples give without an estimate.
+    /// Total variation between the shares of accesses.
+    pub off: Variation,
+    /// The same by object if the share of time were taken for the share of accesses, which needs no estimate.
     pub cost: f64,
+    /// Samples at data accesses.
+    pub samples: u64,
     /// Objects that are not small.
+    pub objects: usize,
+    /// Those of them whose share the report states: the others have no ground for a number ("cost only").
     pub stated: usize,
-    /// Those of them whose exact share lies within the stated interval.
+    /// Those of the stated ones whose exact share lies within the stated interval.
     pub within: usize,
+    /// The half-widths of these intervals.
+    pub widths: Vec<f64>,
     /// The part of the samples whose counts have a ground.
     pub counted: f64,
     /// The part of the pages that have the owner that exact counts give, of those that have one.
@@ -94,30 +101,63 @@ pub fn measure(case: &Case, dir: &Path) -> Result<Score, String> {
     outcome.success();
     let comparison = Comparison::of(&exact, &clock, &["--reference", "a", "--top", "0"]);
     let meta: Meta = serde_json::from_slice(&fs::read(clock.join("meta.json")).expect("its meta")).expect("JSON");
-    Ok(score(&comparison, meta.sampler.counted))
+    let off = variation(&Counts::of(&exact), &Counts::of(&clock), &comparison);
+    Ok(score(&comparison, off, meta.sampler.counted))
 }
 
-fn score(comparison: &Comparison, counted: f64) -> Score {
-    let mut score = Score { accesses: 0.0, cost: 0.0, stated: 0, within: 0, counted, owners: None };
+fn score(comparison: &Comparison, off: Variation, counted: f64) -> Score {
+    let mut score = Score { off, samples: comparison.b.data_samples, counted, ..Score::default() };
     for object in &comparison.objects {
         let share = object.accesses.share;
-        score.accesses += (share.b - share.a).abs() / 2.0;
         score.cost += (object.cost.share.b - share.a).abs() / 2.0;
-        if share.a.max(share.b) >= SMALL
-            && let Some(error) = share.b_error
-        {
-            score.stated += 1;
-            score.within += usize::from((share.b - share.a).abs() <= error);
-        }
+        score.object(share.a, share.b, object.accesses.ground.b, share.b_error);
     }
     for object in &comparison.only_a {
-        score.accesses += object.accesses.share / 2.0;
         score.cost += object.accesses.share / 2.0;
+        // Nothing is stated of what was not found.
+        score.objects += usize::from(object.accesses.share >= SMALL);
     }
     for object in &comparison.only_b {
-        score.accesses += object.accesses.share / 2.0;
         score.cost += object.cost.share / 2.0;
+        score.object(0.0, object.accesses.share, object.accesses.ground, object.accesses.error);
     }
     score.owners = comparison.ownership.as_ref().and_then(|ownership| ownership.thread.accuracy_by_accesses);
     score
+}
+
+impl Score {
+    /// Counts an object, if it is not small: its exact share of the accesses, and what is stated of it.
+    fn object(&mut self, exact: f64, estimated: f64, ground: Option<f64>, error: Option<f64>) {
+        if exact.max(estimated) < SMALL {
+            return;
+        }
+        self.objects += 1;
+        if let Some(error) = error.filter(|_| is_stated(ground)) {
+            self.stated += 1;
+            self.within += usize::from((estimated - exact).abs() <= error);
+            self.widths.push(error);
+        }
+    }
+}
+
+/// Whether a report states a count of which that part has a ground, as docs/REPORT.md promises.
+fn is_stated(ground: Option<f64>) -> bool {
+    ground.is_none_or(|ground| ground >= 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_stated_is_no_claim() {
+        let mut score = Score::default();
+        score.object(0.5, 0.4, Some(0.9), Some(0.2));
+        score.object(0.5, 0.4, Some(0.9), Some(0.05));
+        // Cost only, and too small to tell.
+        score.object(0.5, 0.1, Some(0.4), Some(0.2));
+        score.object(0.004, 0.003, Some(1.0), Some(0.0));
+        assert_eq!((score.objects, score.stated, score.within), (3, 2, 1));
+        assert_eq!(score.widths, [0.2, 0.05]);
+    }
 }

@@ -191,6 +191,8 @@ export function findings(o: Options) {
       bytes: x.bytes * x.instances,
       freed: x.instances - (x.instances > 1 ? 0 : 1),
       peak_bytes: x.bytes * Math.ceil(x.instances / 3),
+      variable: x.name,
+      lifetime: x.instances > 1 ? { min_s: 0.25, mean_s: 1.5, max_s: 11 } : null,
       object: x.id,
     }));
   sites.push({

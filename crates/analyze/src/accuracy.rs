@@ -6,13 +6,21 @@
 //!   instruction b: no ground                            its count follows from its time, which may be off by far
 //! ```
 //!
-//! With W all weight, s the object's share and e a ground's relative error:
+//! With W all weight, s the object's share and e a ground's relative error, of one loop in all threads:
 //!
 //! ```text
-//!   Var(s) W^2 = sum over grounds ((W_object,ground - s W_ground) e)^2
+//!   Var(s) W^2 = sum over loops ((W_object,loop - s W_loop) e)^2
 //!              + sum over instructions W_i^2 p (1 - p) / n            p: part of the n rows that are in the object
 //!              + sum over instructions ((U_object,i - s U_i) E)^2      U: weight without ground, E its relative error
 //! ```
+//!
+//! Two things more may be wrong, and far from linearly:
+//!
+//! - What instructions without ground take is one assumption for all of them. So s is computed once more with all U larger, and
+//!   smaller, by what that may be off ([`GUESS_UP`], [`GUESS_DOWN`]).
+//! - What no sample saw (`sampler.unseen`) may all be in the object, or all elsewhere.
+//!
+//! Their distances from s and the half-width of the above add up as squares.
 
 use numamma_trace::{Dataset, GroundRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -22,6 +30,11 @@ use crate::groups::GroupId;
 
 /// Relative standard error of a count that follows from time alone.
 const GROUNDLESS: f64 = 0.7;
+/// Counts from time alone may be so many times too small, all of them: code is taken to run no faster than a sampled loop, or at
+/// one instruction a nanosecond where it is seldom sampled; the fastest loops take a quarter of that.
+const GUESS_UP: f64 = 4.0;
+/// And so many times too large: code that waits for memory is taken to make an access in 3 ns, and may make one in 50.
+const GUESS_DOWN: f64 = 1.0 / 16.0;
 /// Half-width of a 95 % interval in standard errors.
 const Z: f64 = 1.959_963_984_540_054;
 
@@ -30,12 +43,16 @@ const Z: f64 = 1.959_963_984_540_054;
 pub struct Accuracy {
     /// All accesses.
     weight: f64,
-    /// Relative errors of grounds.
-    grounds: FxHashMap<i32, f64>,
-    /// Weight on each ground.
-    on: FxHashMap<i32, f64>,
+    /// By ground: its loop, as an address.
+    loops: FxHashMap<i32, i64>,
+    /// Relative errors of loops.
+    errors: FxHashMap<i64, f64>,
+    /// Weight on each loop.
+    on: FxHashMap<i64, f64>,
     /// Of all instructions: squares of their weight without ground.
     groundless: f64,
+    /// Accesses that no row stands for, as a standard error.
+    unseen: f64,
     groups: FxHashMap<GroupId, Group>,
 }
 
@@ -55,11 +72,16 @@ impl Accuracy {
         if dataset.meta().sampler.counted.is_none() {
             return Ok(None);
         }
-        let mut accuracy = Accuracy { weight: counters.data.accesses(), ..Accuracy::default() };
-        accuracy.grounds = dataset.read::<GroundRow>()?.into_iter().map(|row| (row.ground, row.error)).collect();
+        let unseen = dataset.meta().sampler.unseen.max(0.0);
+        let mut accuracy = Accuracy { weight: counters.data.accesses(), unseen, ..Accuracy::default() };
+        for row in dataset.read::<GroundRow>()? {
+            accuracy.loops.insert(row.ground, row.ip);
+            let error = accuracy.errors.entry(row.ip).or_default();
+            *error = error.max(row.error);
+        }
         for group in &counters.groups {
-            for (&ground, weight) in &group.grounds {
-                *accuracy.on.entry(ground).or_default() += weight;
+            for (of, weight) in accuracy.by_loop(&group.grounds) {
+                *accuracy.on.entry(of).or_default() += weight;
             }
         }
         for by_group in counters.code.values() {
@@ -87,6 +109,16 @@ impl Accuracy {
         }
     }
 
+    /// Weight by loop. The counters of all threads tell of one loop's rounds, so what is wrong there is wrong in all of them.
+    fn by_loop(&self, grounds: &FxHashMap<i32, f64>) -> FxHashMap<i64, f64> {
+        let mut by_loop = FxHashMap::default();
+        for (ground, weight) in grounds {
+            // A recording that was cut short has no table of grounds.
+            *by_loop.entry(self.loops.get(ground).copied().unwrap_or_default()).or_default() += weight;
+        }
+        by_loop
+    }
+
     /// Half-width of the 95 % interval of a group's share.
     pub fn error(&self, group: GroupId, counters: &Counters) -> Option<f64> {
         let of = &counters.groups[group as usize];
@@ -95,25 +127,43 @@ impl Accuracy {
         }
         let share = of.all.accesses() / self.weight;
         let sums = self.groups.get(&group).copied().unwrap_or_default();
+        let own = self.by_loop(&of.grounds);
         let grounds: f64 = self
             .on
             .iter()
-            .map(|(ground, all)| {
-                let own = of.grounds.get(ground).copied().unwrap_or(0.0);
-                ((own - share * all) * self.grounds.get(ground).copied().unwrap_or(GROUNDLESS)).powi(2)
+            .map(|(of, all)| {
+                let own = own.get(of).copied().unwrap_or(0.0);
+                ((own - share * all) * self.errors.get(of).copied().unwrap_or(GROUNDLESS)).powi(2)
             })
             .sum();
         // Instructions that do not touch the group change its share too.
         let groundless = sums.own - 2.0 * share * sums.both + share * share * self.groundless;
         let variance = grounds + sums.drawn + groundless.max(0.0) * GROUNDLESS * GROUNDLESS;
-        Some(Z * variance.sqrt() / self.weight)
+        let half = Z * variance.sqrt() / self.weight;
+        let guess = guessed(of.all.groundless, of.all.accesses(), counters.data.groundless, self.weight, share);
+        let unseen = Z * self.unseen;
+        let unseen = share.max(1.0 - share) * unseen / (self.weight + unseen);
+        // Of a share, nothing is farther away than 0 and 1.
+        Some(half.hypot(guess).hypot(unseen).min(share.max(1.0 - share)))
     }
 
-    /// The part (0..1) of a group's accesses whose count stands on a ground.
+    /// The part (0..1) of what a group's share rests on that has a ground: of its accesses, or of all accesses if that is less. A
+    /// known number of unknown ones is no share.
     pub fn ground(&self, group: GroupId, counters: &Counters) -> f64 {
         let of = &counters.groups[group as usize];
-        crate::statistics::ratio(of.grounds.values().sum(), of.all.accesses())
+        let own = crate::statistics::ratio(of.grounds.values().sum(), of.all.accesses());
+        own.min(crate::statistics::ratio(self.weight - counters.data.groundless, self.weight))
     }
+}
+
+/// How far a share is off if all counts from time alone are too small, or too large. Of the group and of all:
+/// accesses without ground, and all.
+fn guessed(own: f64, own_all: f64, groundless: f64, all: f64, share: f64) -> f64 {
+    let with = |factor: f64| {
+        let all = all + (factor - 1.0) * groundless;
+        if all > 0.0 { (own_all + (factor - 1.0) * own) / all } else { share }
+    };
+    (with(GUESS_UP) - share).abs().max((with(GUESS_DOWN) - share).abs())
 }
 
 #[cfg(test)]
@@ -129,7 +179,7 @@ mod tests {
     fn counters() -> Counters {
         let group = |reads: f64, ground: f64| {
             let mut group = GroupCount::default();
-            group.all = count(reads, 0, 0.0);
+            group.all = count(reads, 0, reads - ground);
             group.grounds.extend((ground > 0.0).then_some((0, ground)));
             group
         };
@@ -139,30 +189,61 @@ mod tests {
         ];
         Counters {
             groups: vec![group(150.0, 100.0), group(50.0, 0.0)],
-            data: count(200.0, 0, 0.0),
+            data: count(200.0, 0, 100.0),
             code: code.into_iter().collect(),
             ..Counters::default()
         }
     }
 
-    #[test]
-    fn the_error_adds_up_what_may_be_wrong() {
-        let counters = counters();
+    fn accuracy(counters: &Counters) -> Accuracy {
         let mut accuracy = Accuracy {
             weight: 200.0,
-            grounds: [(0, 0.1)].into_iter().collect(),
-            on: [(0, 100.0)].into_iter().collect(),
+            loops: [(0, 0x40)].into_iter().collect(),
+            errors: [(0x40, 0.1)].into_iter().collect(),
+            on: [(0x40, 100.0)].into_iter().collect(),
             ..Accuracy::default()
         };
         counters.code.values().for_each(|by_group| accuracy.instruction(by_group));
+        accuracy
+    }
+
+    #[test]
+    fn the_error_adds_up_what_may_be_wrong() {
+        let counters = counters();
+        let accuracy = accuracy(&counters);
         // s = 3/4. Ground: ((100 - 75) / 10)^2; drawn: 100^2 / 4 / 200; groundless: ((50 - 75) * 0.7)^2.
-        let expected = Z * (2.5_f64.powi(2) + 12.5 + 17.5_f64.powi(2)).sqrt() / 200.0;
+        let linear = Z * (2.5_f64.powi(2) + 12.5 + 17.5_f64.powi(2)).sqrt() / 200.0;
+        // Four times as many without ground: 300 of 500. A sixteenth: 103.125 of 106.25, which is farther away.
+        let expected = linear.hypot(103.125 / 106.25 - 0.75);
         let error = accuracy.error(0, &counters).unwrap();
         assert!((error - expected).abs() < 1e-12, "{error} {expected}");
         // The other share is 1 - s, and so is as far off.
         let other = accuracy.error(1, &counters).unwrap();
         assert!((other - expected).abs() < 1e-12, "{other} {expected}");
-        assert_eq!(accuracy.ground(0, &counters), 100.0 / 150.0);
+        // Two of three, but of all accesses one of two.
+        assert_eq!(accuracy.ground(0, &counters), 0.5);
         assert_eq!(accuracy.ground(1, &counters), 0.0);
+    }
+
+    #[test]
+    fn what_no_sample_saw_may_be_in_any_object() {
+        let counters = counters();
+        let mut accuracy = accuracy(&counters);
+        let before = accuracy.error(1, &counters).unwrap();
+        accuracy.unseen = 10.0;
+        // All of it elsewhere makes 3/4 of 200 accesses less than if all were in it.
+        let expected = before.hypot(0.75 * 10.0 * Z / (200.0 + 10.0 * Z));
+        assert!((accuracy.error(1, &counters).unwrap() - expected).abs() < 1e-12);
+        accuracy.unseen = 1e9;
+        assert_eq!(accuracy.error(1, &counters), Some(0.75), "a share is between 0 and 1");
+    }
+
+    #[test]
+    fn threads_that_share_a_loop_share_its_error() {
+        let mut accuracy = Accuracy::default();
+        accuracy.loops.extend([(0, 0x40), (1, 0x40), (2, 0x80)]);
+        let grounds = [(0, 1.0), (1, 2.0), (2, 4.0)].into_iter().collect();
+        let by_loop = accuracy.by_loop(&grounds);
+        assert_eq!((by_loop[&0x40], by_loop[&0x80]), (3.0, 4.0));
     }
 }

@@ -1,7 +1,7 @@
 //! Objects of both recordings, and of one alone.
 
 use numamma_findings::{
-    AccessChange, Agreement, Comparable, CostChange, Count, Matched, ObjectChange, Pair, Unmatched,
+    AccessChange, Agreement, Comparable, CostChange, Count, Grounds, Matched, ObjectChange, Pair, Unmatched,
 };
 use rustc_hash::FxHashSet;
 
@@ -34,17 +34,28 @@ pub fn change(
             seconds: differ(seconds(a, matched.a), seconds(b, matched.b), comparable.cost),
             share: differ((of_a.cost.share, of_a.cost.error), (of_b.cost.share, of_b.cost.error), comparable.cost),
         },
-        accesses: AccessChange {
-            share: differ(access_share(a, matched.a), access_share(b, matched.b), comparable.accesses),
-            reads: Pair { a: of_a.accesses.reads, b: of_b.accesses.reads },
-            writes: Pair { a: of_a.accesses.writes, b: of_b.accesses.writes },
-        },
+        accesses: accesses(a, b, matched, comparable),
         remote: remote(a, matched.a)
             .zip(remote(b, matched.b))
             .filter(|_| comparable.remote)
             .map(|(a, b)| differ(a, b, true)),
         ownership,
     }
+}
+
+/// A difference from a guess is not said to be beyond its error.
+fn accesses(a: &Input<'_>, b: &Input<'_>, matched: Matched, comparable: &Comparable) -> AccessChange {
+    let (of_a, of_b) = (a.findings.objects[matched.a].accesses, b.findings.objects[matched.b].accesses);
+    let mut accesses = AccessChange {
+        share: differ(access_share(a, matched.a), access_share(b, matched.b), comparable.accesses),
+        reads: Pair { a: of_a.reads, b: of_b.reads },
+        writes: Pair { a: of_a.writes, b: of_b.writes },
+        ground: Grounds { a: of_a.ground, b: of_b.ground },
+    };
+    if !accesses.is_stated() {
+        accesses.share.significant = None;
+    }
+    accesses
 }
 
 /// The share of the accesses; what was counted and not sampled has no error.

@@ -241,6 +241,38 @@ pub struct AccessChange {
     pub reads: Pair,
     /// Estimated writes, likewise.
     pub writes: Pair,
+    /// What these numbers stand on.
+    #[serde(default)]
+    pub ground: Grounds,
+}
+
+impl AccessChange {
+    /// Whether both numbers are more than guesses: else no report states a difference.
+    pub fn is_stated(&self) -> bool {
+        !self.ground.is_cost_only_in_a() && !self.ground.is_cost_only_in_b()
+    }
+}
+
+/// The part (0..1) of the accesses whose number stands on more than the time that was spent, in each recording; `None` where
+/// that is no question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Grounds {
+    /// In the first.
+    pub a: Option<f64>,
+    /// In the second.
+    pub b: Option<f64>,
+}
+
+impl Grounds {
+    /// Whether the first recording knows the cost alone.
+    pub fn is_cost_only_in_a(&self) -> bool {
+        crate::is_cost_only(self.a)
+    }
+
+    /// Whether the second one does.
+    pub fn is_cost_only_in_b(&self) -> bool {
+        crate::is_cost_only(self.b)
+    }
 }
 
 /// How an object was found, and which it is in the reports of the recordings.

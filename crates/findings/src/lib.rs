@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 pub use basis::{Basis, Identity, NoPages, ObjectBasis, OwnedPage, RemoteBasis};
 pub use comparison::{
-    AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Match, Matched,
-    Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
+    AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Grounds, Match,
+    Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
 pub use statistics::share_error;
 
@@ -240,7 +240,8 @@ pub struct Accesses {
     pub share: f64,
     /// Half-width of the 95 % interval of `share`; `None`: no ground for an interval.
     pub error: Option<f64>,
-    /// The part (0..1) of them whose number stands on more than the time that was spent; `None` where that is no question.
+    /// The part (0..1) of them whose number stands on more than the time that was spent, or of all accesses of the run if that is
+    /// less; `None` where that is no question.
     #[serde(default)]
     pub ground: Option<f64>,
 }
@@ -248,8 +249,13 @@ pub struct Accesses {
 impl Accesses {
     /// Whether their number is hardly more than a guess: then the cost is all that is known.
     pub fn is_cost_only(&self) -> bool {
-        self.ground.is_some_and(|ground| ground < 0.5)
+        is_cost_only(self.ground)
     }
+}
+
+/// Whether a count of which that part has a ground is hardly more than a guess, so that no report states it.
+pub(crate) fn is_cost_only(ground: Option<f64>) -> bool {
+    ground.is_some_and(|ground| ground < 0.5)
 }
 
 /// Accesses from a CPU of one node to a page of another.

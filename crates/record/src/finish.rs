@@ -145,6 +145,7 @@ pub fn finish(
     }
     let factors = session.count_factors();
     meta.sampler.counted = Some(session.share_of_data_samples(factors.covered));
+    meta.sampler.unseen = factors.unseen;
     let mut settling = Settling::new(&session);
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);

@@ -441,6 +441,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         overhead,
         only,
         counted: None,
+        unseen: 0.0,
         controls: controls(options),
     })
 }

@@ -70,6 +70,10 @@ pub struct SamplerMeta {
     /// units of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<f64>,
+    /// Accesses in code that no sample was in, or at addresses that none told, as a standard error of their number; 0 where all
+    /// accesses are known, and in older recordings.
+    #[serde(default)]
+    pub unseen: f64,
     /// Which part of the run was sampled.
     #[serde(default)]
     pub controls: Controls,

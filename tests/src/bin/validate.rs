@@ -41,8 +41,10 @@ fn main() -> ExitCode {
     }
     let place = tempfile::tempdir().expect("a temporary folder");
     let wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
-    println!("| program | off by | by cost alone | intervals that hold | counted | owners |");
-    println!("|---|---:|---:|---:|---:|---:|");
+    println!(
+        "| program | samples | off by | by thread | by range | by direction | by cost alone | stated | intervals that hold | half-width | counted | owners |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     let built = workloads(quick, &wanted, place.path());
     let built = run(&built, place.path());
     let ordinary = run(&ordinary(&wanted, place.path()), place.path());
@@ -126,32 +128,57 @@ fn run(cases: &[Case], dir: &Path) -> Vec<Score> {
     for case in cases {
         match measure(case, dir) {
             Ok(score) => {
+                let off = score.off;
+                let points = [off.objects, off.threads, off.ranges, off.directions, score.cost];
                 println!(
-                    "| {} | {:.1} | {:.1} | {} of {} | {:.0} % | {} |",
+                    "| {} | {} | {} | {} of {} | {} | {} | {:.0} % | {} |",
                     case.name,
-                    score.accesses * 100.0,
-                    score.cost * 100.0,
-                    score.within,
+                    score.samples,
+                    points.map(|share| format!("{:.1}", share * 100.0)).join(" | "),
                     score.stated,
+                    score.objects,
+                    if score.stated == 0 { "-".into() } else { format!("{} of {}", score.within, score.stated) },
+                    middle(&score.widths).map_or("-".into(), |width| format!("{:.1}", width * 100.0)),
                     score.counted * 100.0,
                     score.owners.map_or("-".into(), |owners| format!("{:.1} %", owners * 100.0))
                 );
                 scores.push(score);
             }
-            Err(why) => println!("| {} | not run: {why} | | | | |", case.name),
+            Err(why) => println!("| {} | not run: {why} | | | | | | | | | | |", case.name),
         }
     }
     scores
 }
 
 fn summary(what: &str, scores: &[Score]) {
-    let mut off: Vec<f64> = scores.iter().map(|score| score.accesses * 100.0).collect();
-    off.sort_by(f64::total_cmp);
-    let Some(worst) = off.last() else { return };
-    let (within, stated) = scores.iter().fold((0, 0), |sum, score| (sum.0 + score.within, sum.1 + score.stated));
+    if scores.is_empty() {
+        return;
+    }
+    let points = |of: fn(&Score) -> f64| {
+        let off: Vec<f64> = scores.iter().map(|score| of(score) * 100.0).collect();
+        format!("{:.1} / {:.1}", middle(&off).unwrap_or_default(), off.iter().copied().fold(0.0, f64::max))
+    };
+    let widths: Vec<f64> = scores.iter().flat_map(|score| score.widths.iter().copied()).collect();
+    let sum = |of: fn(&Score) -> usize| scores.iter().map(of).sum::<usize>();
     println!(
-        "{what}: {} cases, median {:.1} points, worst {worst:.1}; {within} of {stated} intervals hold the exact share",
-        off.len(),
-        off[off.len() / 2]
+        "{what}: {} cases, median / worst {} points by object, {} by thread, {} by range, {} by direction; {} of {} objects stated, \
+         {} of {} intervals hold the exact share, median half-width {:.1}",
+        scores.len(),
+        points(|score| score.off.objects),
+        points(|score| score.off.threads),
+        points(|score| score.off.ranges),
+        points(|score| score.off.directions),
+        sum(|score| score.stated),
+        sum(|score| score.objects),
+        sum(|score| score.within),
+        sum(|score| score.stated),
+        middle(&widths).unwrap_or_default() * 100.0,
     );
+}
+
+/// The median; of an even number the upper one of the middle two.
+fn middle(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
 }

@@ -64,6 +64,13 @@ export interface Accesses {
   writes: number;
   share: number;
   error: number | null;
+  /** The part of them whose number stands on more than time; absent where that is no question. */
+  ground?: number | null;
+}
+
+/** Whether their number is hardly more than a guess, so that no report states it. */
+export function isCostOnly(a: Accesses): boolean {
+  return a.ground != null && a.ground < 0.5;
 }
 
 export interface Remote {
@@ -144,6 +151,10 @@ export interface Site {
   bytes: number;
   freed: number;
   peak_bytes: number;
+  /** Absent in reports of older versions, as what follows. */
+  variable?: string | null;
+  lifetime?: { min_s: number; mean_s: number; max_s: number } | null;
+  nodes?: Record<string, number>;
   object: number | null;
 }
 

@@ -153,6 +153,7 @@ export function Sites(p: Props) {
         </span>
       ),
     },
+    { key: "variable", label: "Variable", value: (s) => s.variable ?? "", cell: (s) => s.variable ?? <span class="muted">–</span>, title: "What the pointer was stored in" },
     { key: "kind", label: "Kind", value: (s) => s.kind, cell: (s) => s.kind },
     { key: "count", label: "Allocations", numeric: true, value: (s) => s.count, cell: (s) => count(s.count) },
     { key: "freed", label: "Freed", numeric: true, value: (s) => s.freed, cell: (s) => count(s.freed) },
@@ -172,9 +173,22 @@ export function Sites(p: Props) {
     },
     { key: "peak", label: "Peak live", numeric: true, value: (s) => s.peak_bytes, cell: (s) => bytes(s.peak_bytes) },
     { key: "mean", label: "Mean size", numeric: true, value: (s) => s.bytes / s.count, cell: (s) => bytes(s.bytes / s.count) },
+    {
+      key: "lifetime",
+      label: "Lifetime",
+      numeric: true,
+      value: (s) => s.lifetime?.mean_s ?? Number.NaN,
+      title: "From allocation to release, on average; of those that were released",
+      cell: (s) =>
+        s.lifetime ? (
+          <span title={`${seconds(s.lifetime.min_s)} to ${seconds(s.lifetime.max_s)}`}>{seconds(s.lifetime.mean_s)}</span>
+        ) : (
+          <span class="muted">–</span>
+        ),
+    },
     { key: "object", label: "Object", className: "grow", cell: (s) => (s.object === null ? <span class="muted">not sampled</span> : <ObjectLinks {...p} ids={[s.object]} />) },
   ];
-  const shown = query ? rows.filter((s) => matches(`${s.kind} ${s.site.function} ${s.site.file} ${s.site.stack.join(" ")}`, query)) : rows;
+  const shown = query ? rows.filter((s) => matches(`${s.kind} ${s.variable ?? ""} ${s.site.function} ${s.site.file} ${s.site.stack.join(" ")}`, query)) : rows;
   return (
     <Table
       label="Allocation sites"

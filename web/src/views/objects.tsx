@@ -1,7 +1,7 @@
 // The table of objects: what matters, how much, and who touches it.
 
 import { useMemo } from "preact/hooks";
-import type { DataObject, Report } from "../data/types.ts";
+import { isCostOnly, type DataObject, type Report } from "../data/types.ts";
 import { matches, place } from "../model/table.ts";
 import { bytes, count, estimate, percent, seconds } from "../model/units.ts";
 import { selectObject, useSignal, type State } from "../state.ts";
@@ -85,14 +85,17 @@ export function Objects(p: { report: Report; state: State }) {
       numeric: true,
       value: (o) => o.accesses.share,
       title: "Share of all data accesses, ± half-width of the 95 % interval in points",
-      cell: (o) => (
-        <ShareBar
-          share={o.accesses.share}
-          error={o.accesses.error}
-          of={mostAccesses}
-          title={`${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`}
-        />
-      ),
+      cell: (o) =>
+        isCostOnly(o.accesses) ? (
+          <span class="muted" title="No ground for a count">cost only</span>
+        ) : (
+          <ShareBar
+            share={o.accesses.share}
+            error={o.accesses.error}
+            of={mostAccesses}
+            title={`${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`}
+          />
+        ),
     },
     {
       key: "writes",
@@ -101,7 +104,7 @@ export function Objects(p: { report: Report; state: State }) {
       className: "wide-only",
       title: "Writes among its accesses",
       value: (o) => writeShare(o),
-      cell: (o) => percent(writeShare(o)),
+      cell: (o) => percent(isCostOnly(o.accesses) ? Number.NaN : writeShare(o)),
     },
   ];
   if (multi) {

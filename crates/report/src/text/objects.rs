@@ -18,6 +18,9 @@ use crate::{
 /// Columns of a cost bar.
 const BAR: usize = 6;
 
+/// In place of a number of accesses that would be a guess.
+pub const COST_ONLY: &str = "cost only";
+
 /// The table of objects.
 pub fn render(selection: &Selection, page: &Page) -> String {
     let cut = selection.objects();
@@ -77,6 +80,9 @@ fn allocated(object: &Object, page: &Page) -> Cell {
 fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: &Page) -> Vec<Cell> {
     let access = selection.options.access;
     let count = |wanted: bool, n: f64, what: &str| {
+        if wanted && object.accesses.is_cost_only() {
+            return Cell::new("-");
+        }
         let text = if wanted { units::count(n) } else { String::new() };
         let phrase = if wanted { format!("{text} {what}") } else { String::new() };
         Cell::new(text).phrase(phrase)
@@ -113,7 +119,7 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         count(access != Access::Write, object.accesses.reads, "reads"),
         count(access != Access::Read, object.accesses.writes, "writes"),
         match object.accesses.is_cost_only() {
-            true => Cell::new("cost only").phrase("cost only: no ground for a count"),
+            true => Cell::new(COST_ONLY).phrase("cost only: no ground for a count"),
             false => Cell::new(units::percent(access_share)).phrase(format!(
                 "{} of {}",
                 units::percent(access_share),

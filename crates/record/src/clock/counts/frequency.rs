@@ -16,7 +16,7 @@
 //! Outside of loops with a good counter only the last line counts, block by block: relations between guesses make them worse.
 
 use super::super::lift::Code;
-use super::evidence::{CounterEvidence, Evidence, Pairs, Remaining};
+use super::evidence::{BlockEvidence, CounterEvidence, Evidence, Pairs, Remaining};
 use super::graph::{Graph, Loop};
 
 /// Fewer pairs of samples prove no counter.
@@ -36,7 +36,7 @@ const MOST_SWEEPS: usize = 400;
 const MOST_STEPS: usize = 200_000;
 
 /// What an instruction takes in code that runs seldom, nanoseconds: much of it is not in the caches.
-const PER_OP_COLD: f64 = 1.0;
+pub const PER_OP_COLD: f64 = 1.0;
 /// Samples of code that runs as fast as it can for half of its time.
 const COLD: f64 = 16.0;
 
@@ -123,6 +123,12 @@ fn rounds_of(remaining: &Remaining) -> Option<f64> {
     even.then_some(2.0 * mean + 1.0)
 }
 
+/// Samples of a block in which it worked, as far as that can be told from waiting.
+pub fn worked(seen: &BlockEvidence) -> f64 {
+    let busy = f64::from(seen.samples - seen.stalled.min(seen.samples));
+    busy + STALLED * f64::from(seen.stalled)
+}
+
 /// Solves for the frequencies of `graph`'s blocks.
 pub fn solve(code: &Code, graph: &Graph, evidence: &Evidence, time: Time) -> Frequencies {
     let mut system = System::new(code, graph, evidence, time);
@@ -203,7 +209,7 @@ impl<'a> System<'a> {
                 let ops = code.ops[block.first..=block.last].len() as f64;
                 let busy = f64::from(seen.samples - seen.stalled.min(seen.samples));
                 // A block that was never seen may have run, but not often.
-                let worked = (busy + STALLED * f64::from(seen.stalled)).max(UNSEEN);
+                let worked = worked(seen).max(UNSEEN);
                 let runs = worked * time.period / (ops * per_op);
                 (runs, 0.05 * (busy + 0.5) / (busy + 4.0))
             })
@@ -351,7 +357,6 @@ impl<'a> System<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::BlockEvidence;
     use super::*;
 
     const TIME: Time = Time { period: 1e6, per_op: 0.25 };

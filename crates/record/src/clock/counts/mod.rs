@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 
 use super::lift::Code;
 use evidence::{Evidence, Sample};
-use frequency::{Frequencies, Time};
+use frequency::{Frequencies, PER_OP_COLD, Time};
 use graph::Graph;
 use resample::{Random, resampled};
 
@@ -31,6 +31,8 @@ const ELEMENTS_PER_NS: f64 = 16.0;
 const REPLICATES: u64 = 8;
 /// No count is better than this, relative: what the model leaves out.
 const LEAST_ERROR: f64 = 0.01;
+/// One in so many instructions of compiled code accesses memory (Hennessy, Patterson: loads and stores are a third or so).
+const OPS_PER_ACCESS: f64 = 3.0;
 /// Code with fewer samples tells nothing of what an instruction takes.
 const LEAST_SAMPLES: u64 = 50;
 
@@ -67,6 +69,17 @@ impl Learnt {
         of.sum += f64::from(weight);
     }
 
+    /// Regions with a single sample: outermost loops, and what of the code is in none. By Good and Turing's estimate, as much time
+    /// as they have samples was spent in regions that no sample is in.
+    fn seen_once(&self) -> usize {
+        let Some(graph) = self.graph.as_ref() else { return 0 };
+        let mut samples: FxHashMap<Option<usize>, u32> = FxHashMap::default();
+        for (block, seen) in self.pooled().blocks.iter().enumerate() {
+            *samples.entry(graph.loops_of(block).last()).or_default() += seen.samples;
+        }
+        samples.values().filter(|&&samples| samples == 1).count()
+    }
+
     /// All threads together.
     fn pooled(&self) -> Evidence {
         let mut pooled = Evidence::default();
@@ -81,7 +94,8 @@ impl Learnt {
         Some((evidence, frequencies))
     }
 
-    /// Time outside of stalls in blocks whose count has ground, nanoseconds, and the instructions that were executed there.
+    /// Time of work in blocks whose count has ground, nanoseconds, and the instructions that were executed there: work as it is told
+    /// in blocks without ground, for which this is the measure.
     fn busy(&self, code: &Code, time: Time) -> Option<(f64, f64)> {
         let (evidence, found) = self.solve(code, time)?;
         let graph = self.graph.as_ref()?;
@@ -91,8 +105,7 @@ impl Learnt {
         let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
         Some(grounded.fold((0.0, 0.0), |(busy, ops), block| {
             let (of, seen) = (&graph.blocks[block], &evidence.blocks[block]);
-            let samples = f64::from(seen.samples - seen.stalled.min(seen.samples));
-            (busy + samples * time.period, ops + found.runs[block] * (of.last + 1 - of.first) as f64)
+            (busy + frequency::worked(seen) * time.period, ops + found.runs[block] * (of.last + 1 - of.first) as f64)
         }))
     }
 
@@ -101,6 +114,7 @@ impl Learnt {
         let Some(((evidence, found), graph)) = self.solve(code, time).zip(self.graph.as_ref()) else { return };
         let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
         factors.covered += grounded.map(|block| u64::from(evidence.blocks[block].samples)).sum::<u64>();
+        factors.unseen += self.rowless(code, graph, &found).powi(2);
         let errors = errors(code, graph, &evidence, &found, time);
         let mut grounds: FxHashMap<(i32, usize), i32> = FxHashMap::default();
         // Programs may have many threads.
@@ -137,6 +151,21 @@ impl Learnt {
             let of = factors.of.entry((thread, ip, access)).or_default();
             *of = Factor { accesses: of.accesses + accesses, weight: of.weight + weight.sum, ground };
         }
+    }
+
+    /// Accesses of blocks whose count has ground, by instructions that no row is of: of a block without a sample, or at an address
+    /// that the registers never told. Nobody knows their objects.
+    fn rowless(&self, code: &Code, graph: &Graph, found: &Frequencies) -> f64 {
+        let mut has_rows = vec![false; code.ops.len()];
+        self.weights.values().filter(|weight| weight.sum > 0.0).for_each(|weight| has_rows[weight.op] = true);
+        let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
+        let of_block = grounded.map(|block| {
+            let of = &graph.blocks[block];
+            let rowless = (of.first..=of.last).filter(|&op| !has_rows[op]);
+            let operands: usize = rowless.map(|op| code.ops[op].operands.iter().flatten().count()).sum();
+            (found.runs[block] * operands as f64).powi(2)
+        });
+        of_block.sum::<f64>().sqrt()
     }
 
     /// The part of a block's runs that a thread made. `totals`: what is known of all threads' rounds, by loop.
@@ -205,6 +234,8 @@ pub struct Factors {
     pub grounds: Vec<GroundRow>,
     /// Samples in code whose counts have ground.
     pub covered: u64,
+    /// Accesses that no row stands for, as a standard error.
+    pub unseen: f64,
 }
 
 impl Factors {
@@ -214,13 +245,19 @@ impl Factors {
         let busy = units.clone().filter_map(|(code, learnt)| learnt.busy(code, time));
         let (busy, ops) = busy.fold((0.0, 0.0), |(a, b), (busy, ops)| (a + busy, b + ops));
         if busy > 0.0 && ops > 0.0 {
-            // Within what processors do, from eight instructions a cycle to stalls that no load explains.
-            time.per_op = (busy / ops).clamp(0.03, 2.0);
+            // Within what processors do, from eight instructions a cycle to code that waits in each round.
+            time.per_op = (busy / ops).clamp(0.03, PER_OP_COLD);
         }
         let mut factors = Factors::default();
+        let mut once = 0.0;
         for (code, learnt) in units {
             learnt.factors(code, time, &mut factors);
+            once += learnt.seen_once() as f64;
         }
+        // As many samples' worth as there are regions with one, of Poisson's variance; and if there is none, one may have been missed
+        // all the same. What such code does is not known: a loop at its best, at worst.
+        let each = time.period / (OPS_PER_ACCESS * PER_OP);
+        factors.unseen = (factors.unseen + (once * once + once + 1.0) * each * each).sqrt();
         factors
     }
 
@@ -299,5 +336,18 @@ mod tests {
         let apart = counted(&[(&code, &few)], 10) + counted(&[(&code, &many)], 30);
         let together = counted(&[(&code, &few), (&code, &many)], 40);
         assert!((together / apart - 1.0).abs() < 1e-5, "{together} {apart}");
+    }
+
+    #[test]
+    fn code_seen_once_tells_of_code_that_was_not_seen() {
+        let code = Code::decode(LOAD, 0x1000, true);
+        let unseen = |samples: &[u64]| {
+            let learnt: Vec<Learnt> = samples.iter().map(|&samples| sampled(&code, samples)).collect();
+            Factors::find(learnt.iter().map(|learnt| (&code, learnt)), 1e6).unseen
+        };
+        // In a millisecond, four instructions a nanosecond make 4/3 M accesses.
+        let each = 4e6 / 3.0;
+        assert!((unseen(&[5, 7]) / each - 1.0).abs() < 1e-9);
+        assert!((unseen(&[5, 1, 1, 7]) / (7.0_f64.sqrt() * each) - 1.0).abs() < 1e-9);
     }
 }

@@ -1,11 +1,11 @@
 //! Tables of objects: those of both recordings, and those of one alone.
 
-use numamma_findings::{Agreement, CallSite, Change, Comparison, ObjectChange, Unmatched};
+use numamma_findings::{AccessChange, Agreement, CallSite, Change, Comparison, ObjectChange, Unmatched};
 
 use super::super::{
     Page,
     lists::call_site,
-    objects::error,
+    objects::{COST_ONLY, error},
     style::{Style, clean},
     table::{Cell, Column, Table},
     units,
@@ -114,7 +114,7 @@ fn cells(comparison: &Comparison, object: &ObjectChange, page: &Page) -> Vec<Cel
     let groups: [Option<[Cell; 3]>; 5] = [
         known.cost.then(|| shares("cost", &object.cost.share, page)),
         known.cost.then(|| times(&object.cost.seconds, page)),
-        known.accesses.then(|| shares("accesses", &object.accesses.share, page)),
+        known.accesses.then(|| accesses(&object.accesses, page)),
         object.remote.as_ref().map(|remote| shares("remote", remote, page)),
         object.ownership.as_ref().map(pages),
     ];
@@ -128,6 +128,18 @@ fn shares(what: &str, of: &Change, page: &Page) -> [Cell; 3] {
     let difference = of.difference.map_or(String::new(), change::signed_points);
     let phrase = format!("{what} {a}, {b}: {difference} {}", error(of.error, page));
     [Cell::new(&a).phrase(phrase.trim_end()), Cell::new(&b), change::points(of, page)]
+}
+
+/// The same of accesses, as far as they have been counted.
+fn accesses(of: &AccessChange, page: &Page) -> [Cell; 3] {
+    if of.is_stated() {
+        return shares("accesses", &of.share, page);
+    }
+    let cell = |cost_only, share| if cost_only { COST_ONLY.to_owned() } else { units::percent(share) };
+    let a = cell(of.ground.is_cost_only_in_a(), of.share.a);
+    let b = cell(of.ground.is_cost_only_in_b(), of.share.b);
+    let phrase = format!("accesses {a}, {b}");
+    [Cell::new(&a).phrase(phrase), Cell::new(&b), Cell::default()]
 }
 
 fn times(of: &Change, page: &Page) -> [Cell; 3] {
@@ -184,7 +196,10 @@ pub fn alone(title: &str, objects: &[Unmatched], options: &Options, page: &Page)
             Cell::new(units::percent(object.cost.share)),
             Cell::new(error(object.cost.error, page)).style(Style::Dim),
             Cell::new(units::seconds(object.cost.seconds)).phrase(units::seconds(object.cost.seconds)),
-            Cell::new(units::percent(object.accesses.share)),
+            Cell::new(match object.accesses.is_cost_only() {
+                true => COST_ONLY.to_owned(),
+                false => units::percent(object.accesses.share),
+            }),
             Cell::new(&place).phrase(phrase),
         ]);
     }
