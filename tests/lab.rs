@@ -1,7 +1,7 @@
 //! The lab: a guest with the nodes that were asked for, and counts of accesses that are those of the program.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use numamma_tests::guest::{FOUR, applies, lab, matrix};
