@@ -47,7 +47,7 @@ test: ## set up, build, lint and run all tests
 
 test-lab: ## run the tests that need several NUMA nodes, in emulated guests (docs/LAB.md)
 	@scripts/setup --for lab
-	cargo build $(LOCKED) --workspace --bin numamma --bin numamma-lab
+	cargo build $(LOCKED) --workspace --bin numamma --bin numamma-lab --test lab --test lab_placement
 	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) NUMAMMA_REQUIRE_PROGRAMS=1 cargo test $(LOCKED) --workspace --test lab --test lab_placement -- --test-threads=1
 
 soak: ## stress the order of allocation events for ten minutes (NUMAMMA_SOAK=SECONDS), check the ring's model further

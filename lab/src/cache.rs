@@ -50,7 +50,7 @@ impl Cache {
         let age =
             |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         let mut snapshots: Vec<PathBuf> =
-            entries(&self.snapshots()).filter(|path| !path.extension().is_some_and(|end| end == "part")).collect();
+            entries(&self.snapshots()).filter(|path| path.extension().is_none_or(|end| end != "part")).collect();
         snapshots.sort_by_key(|path| std::cmp::Reverse(age(path)));
         for old in snapshots.iter().skip(SNAPSHOTS) {
             let _ = fs::remove_file(old); // another run may have done so

@@ -204,7 +204,8 @@ fn is_plain(name: &str) -> bool {
 }
 
 fn numbers(name: &str) -> Vec<u64> {
-    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    let version = name.trim_end_matches("-amd64");
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 // ---- What is in it

@@ -23,7 +23,7 @@ impl Machine {
     pub fn of(options: &Options) -> Result<Machine, Failure> {
         let cpu_nodes = options.nodes as usize;
         let cpus = options.cpus.unwrap_or(options.nodes) as usize;
-        if cpus % cpu_nodes != 0 {
+        if !cpus.is_multiple_of(cpu_nodes) {
             return lab(format!("--cpus {cpus} cannot be dealt out to {cpu_nodes} nodes: give a multiple"));
         }
         let nodes = cpu_nodes + options.mem_nodes as usize;

@@ -96,7 +96,7 @@ fn mebibytes(text: &str) -> Result<u64, String> {
     };
     let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
     // Below this the kernel does not boot; sections of memory have 128 MiB.
-    size.filter(|size| (128..=1 << 20).contains(size) && size % 128 == 0)
+    size.filter(|size| (128..=1 << 20).contains(size) && size.is_multiple_of(128))
         .ok_or_else(|| "not a multiple of 128M, as 256M or 1G".to_owned())
 }
 
