@@ -21,6 +21,7 @@ struct nmm_process {
     bool tsc;                       /* events are stamped with the time stamp counter */
     bool own_allocator;             /* the executable brings its own malloc */
     bool allocator_is_libc;
+    bool operators;                 /* that object has the operators new and delete of C++, too */
     uintptr_t allocator_low, allocator_high; /* the object that malloc is in */
 
     /* NMM_ALIVE here; the kernel wipes it to 0 in the child of a fork (MADV_WIPEONFORK), however the fork was made. A vfork

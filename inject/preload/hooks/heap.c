@@ -276,3 +276,16 @@ size_t nmm_hook_malloc_usable_size(void *block)
         return nmm_arena_size(block);
     return nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : 0;
 }
+
+struct nmm_thread *nmm_heap_enter(const uintptr_t *frame) { return enter(frame); }
+
+void nmm_heap_acquired(struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame)
+{
+    acquired(self, api, block, size, frame);
+}
+
+void nmm_heap_releasing(struct nmm_thread *self, const void *block, const uintptr_t *frame)
+{
+    if (!nmm_recent_released(self, (uintptr_t)block, frame))
+        send_free(self, NMM_NEW, block, false);
+}

@@ -35,6 +35,17 @@ extern void *nmm_real_syscall;
 /* Looks again for what was not found: before glibc 2.34, libpthread and libdl may come by dlopen. */
 void nmm_resolve_late(void);
 
+/* What heap.c does for the operators of C++ too: permission to record; a block that was allocated; one that is to be freed. */
+struct nmm_thread *nmm_heap_enter(const uintptr_t *frame);
+void nmm_heap_acquired(struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame);
+void nmm_heap_releasing(struct nmm_thread *self, const void *block, const uintptr_t *frame);
+
+/* The next definitions were looked for: whether some of these operators are the allocator's. */
+void nmm_operators_found(void);
+
+/* A library was closed, which may have been where an operator was found that came late. */
+void nmm_operators_forget(void);
+
 /* The hook's own frame: [0] its caller's frame pointer, [1] the return address. */
 #define NMM_FRAME ((const uintptr_t *)__builtin_frame_address(0))
 

@@ -40,6 +40,7 @@ void nmm_start(void)
         nmm_process.allocator_low = objects.allocator_low;
         nmm_process.allocator_high = objects.allocator_high;
         nmm_process.allocator_is_libc = objects.allocator_is_libc;
+        nmm_operators_found();
         nmm_store_release(&resolved, 1);
         resolving = false;
     }

@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 3u
+#define NMM_WIRE_VERSION 4u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -210,6 +210,7 @@ enum nmm_api {
     NMM_MEMALIGN = 7,
     NMM_VALLOC = 8,
     NMM_PVALLOC = 9,
+    NMM_NEW = 10,           /* any form of C++'s operator, where the allocator has its own */
 };
 
 #endif

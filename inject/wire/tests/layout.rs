@@ -95,6 +95,7 @@ fn mirror() -> BTreeMap<String, u64> {
         ("MEMALIGN", Api::Memalign as u16),
         ("VALLOC", Api::Valloc as u16),
         ("PVALLOC", Api::Pvalloc as u16),
+        ("NEW", Api::New as u16),
         ("RECENT_NONE", layout::RECENT_NONE),
         ("RECENT_LIVE", layout::RECENT_LIVE),
         ("RECENT_FREED", layout::RECENT_FREED),
