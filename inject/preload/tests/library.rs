@@ -33,9 +33,7 @@ fn loads_on_any_glibc_since_2_17() {
 #[test]
 fn exports_its_hooks_only() {
     let (hooks, operators) = (include_str!("../hooks/hooks.def"), include_str!("../hooks/operators.def"));
-    let name = |line: &'static str| {
-        line.strip_prefix("HOOK(").or(line.strip_prefix("OPERATOR("))?.split(", ").nth(1)
-    };
+    let name = |line: &'static str| line.strip_prefix("HOOK(").or(line.strip_prefix("OPERATOR("))?.split(", ").nth(1);
     let mut wanted: Vec<&str> = hooks.lines().chain(operators.lines()).filter_map(name).collect();
     // In assembler, see confine.c.
     wanted.push("syscall");
