@@ -171,9 +171,9 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     // What the program gets: the library and the segment, unless they would do it harm or no good.
     let examined = runnable.as_ref().map_or(&executable, |runnable| &runnable.executable);
     let refused = options.heap.then(|| library_refused(examined)).flatten();
-    let tracking = if options.heap && refused.is_none() { Some(Tracking::new(exact)?) } else { None };
+    let mut tracking = if options.heap && refused.is_none() { Some(Tracking::new(exact)?) } else { None };
     let mut environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
-    let counting = match (&runnable, &emulator) {
+    let mut counting = match (&runnable, &emulator) {
         (Some(runnable), Some(emulator)) => Some(Counting::new(runnable, emulator, &mut environment)?),
         _ => None,
     };
@@ -254,6 +254,11 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     // Before the events are closed: with probes that takes the kernel a while.
     meta.end = now();
     drop(events);
+    if session.tasks.are_present() || tracking.as_ref().is_some_and(Tracking::is_written) {
+        // They look for it whenever they execute something.
+        let files = counting.iter_mut().map(|counting| &mut counting.files);
+        files.chain(tracking.iter_mut().map(|tracking| &mut tracking.library)).for_each(Library::keep);
+    }
     meta.exit = Some(ended.status());
     let not_emulated = close_emulation(&mut session, ended, &mut remarks);
     let dir = session.sink.dir().to_owned();
@@ -286,7 +291,7 @@ struct Counting {
     segment: Segment,
     /// Command line of the emulator.
     command: Vec<OsString>,
-    _files: Library,
+    files: Library,
 }
 
 impl Counting {
@@ -312,7 +317,7 @@ impl Counting {
         environment.push((EMULATOR_VARIABLE.into(), emulator.into()));
         environment.push((PLUGIN_VARIABLE.into(), command::plugin_option(&plugin, &segment.path())));
         let command = runnable.command(emulator, &plugin, &segment.path(), preload.as_deref())?;
-        Ok(Self { segment, command, _files: files })
+        Ok(Self { segment, command, files })
     }
 }
 
@@ -337,6 +342,11 @@ impl Tracking {
         })
         .map_err(RecordError::system("creating shared memory for allocation events"))?;
         Ok(Self { library, segment })
+    }
+
+    /// Whether a thread still writes into it.
+    fn is_written(&self) -> bool {
+        self.segment.active_rings().any(|ring| !ring.has_ended())
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {

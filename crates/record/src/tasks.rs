@@ -233,6 +233,11 @@ impl Tasks {
         Some(process)
     }
 
+    /// Whether any process still runs.
+    pub fn are_present(&self) -> bool {
+        !self.process_of.is_empty()
+    }
+
     /// Whether a process is the present one of its kernel id.
     pub fn is_present(&self, process: ProcessId) -> bool {
         self.process_of.get(&self.processes[process].row.pid) == Some(&process)
