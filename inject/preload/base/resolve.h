@@ -18,6 +18,7 @@ struct nmm_objects {
     bool own_allocator;     /* the executable itself defines malloc: then ours is never called */
     uintptr_t allocator_low, allocator_high; /* the object that malloc is in */
     bool allocator_is_libc;
+    uintptr_t own_low, own_high; /* our own object */
 };
 
 /* Fills the slots of all symbols that can be found. Takes no lock but the loader's own, allocates nothing, may be called

@@ -14,12 +14,14 @@
 #define PAGE 4096
 
 /* Like nmm_enter_hook, for a caller that may be the allocator itself. A call from outside the allocator's code while it is
- * active comes from a signal handler, and counts. */
+ * active comes from a signal handler, and counts. One from our own code was a jump: jemalloc's operator delete goes on to free
+ * in this way. */
 static __attribute__((noinline)) struct nmm_thread *enter_slowly(const uintptr_t *frame)
 {
     struct nmm_thread *self = nmm_enter_hook(frame);
     if (self == NULL && nmm_process.segment && nmm_self.in_allocator && !nmm_self.scratch
-        && !(frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low))
+        && !(frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low)
+        && !(frame[1] - nmm_process.own_low < nmm_process.own_high - nmm_process.own_low))
         self = nmm_attach(&nmm_self);
     return self;
 }

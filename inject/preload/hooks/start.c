@@ -40,6 +40,8 @@ void nmm_start(void)
         nmm_process.allocator_low = objects.allocator_low;
         nmm_process.allocator_high = objects.allocator_high;
         nmm_process.allocator_is_libc = objects.allocator_is_libc;
+        nmm_process.own_low = objects.own_low;
+        nmm_process.own_high = objects.own_high;
         nmm_operators_found();
         nmm_store_release(&resolved, 1);
         resolving = false;
