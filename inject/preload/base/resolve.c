@@ -218,3 +218,19 @@ void nmm_resolve(const struct nmm_symbol *symbols, size_t count, struct nmm_obje
             allocator.malloc = (uintptr_t)nmm_load(symbols[i].slot);
     dl_iterate_phdr(visit_allocator, &allocator);
 }
+
+void *nmm_resolve_in_vdso(const char *name)
+{
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
+    struct table table;
+    if (header == NULL)
+        return NULL;
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)((uintptr_t)header + header->e_phoff);
+    struct dl_phdr_info info = {.dlpi_phdr = segments, .dlpi_phnum = header->e_phnum};
+    for (int i = 0; i < header->e_phnum; i++)
+        if (segments[i].p_type == PT_LOAD) {
+            info.dlpi_addr = (uintptr_t)header + segments[i].p_offset - segments[i].p_vaddr;
+            break;
+        }
+    return read_table(&info, &table) ? find(&table, name, true) : NULL;
+}

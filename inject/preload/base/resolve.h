@@ -25,4 +25,7 @@ struct nmm_objects {
  * by several threads at once. */
 void nmm_resolve(const struct nmm_symbol *symbols, size_t count, struct nmm_objects *objects);
 
+/* A function of the kernel's own object in every process (vDSO); NULL if it has none. */
+void *nmm_resolve_in_vdso(const char *name);
+
 #endif

@@ -165,7 +165,13 @@ NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
     return ready ? self : NULL;
 }
 
-void nmm_be_quiet(void) { nmm_store(&nmm_process.quiet, 1); }
+void nmm_be_quiet(void)
+{
+    /* Where the clock is itself a system call, there is no time left to stamp events with. */
+    if (nmm_process.segment && !nmm_process.tsc && (nmm_vdso_clock == NULL || !nmm_process.segment->vdso_clock))
+        nmm_be_mute();
+    nmm_store(&nmm_process.quiet, 1);
+}
 
 void nmm_be_mute(void)
 {

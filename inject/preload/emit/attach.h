@@ -20,7 +20,7 @@ bool nmm_ids_are_shared(void);
 struct nmm_thread *nmm_attach(struct nmm_thread *self);
 
 /* The program forbids itself system calls that it does not list: from now on we make none. Threads that have a ring go on;
- * others are counted. */
+ * others are counted. If events cannot be stamped without one, it is not recorded any more. */
 void nmm_be_quiet(void);
 
 /* The program forbids itself nearly all system calls, or to read the time: it is not recorded any more. */

@@ -2,9 +2,16 @@
 #include <unistd.h>
 
 #include "../base/resolve.h"
+#include "../emit/ring.h"
 #include "../unwind/unwind.h"
 #include "hooks.h"
 #include "thread.h"
+
+#if defined(__x86_64__)
+#define VDSO_CLOCK "__vdso_clock_gettime"
+#else
+#define VDSO_CLOCK "__kernel_clock_gettime"
+#endif
 
 struct nmm_real nmm_real;
 
@@ -43,6 +50,7 @@ void nmm_start(void)
         nmm_process.own_low = objects.own_low;
         nmm_process.own_high = objects.own_high;
         nmm_operators_found();
+        nmm_vdso_clock = (int (*)(clockid_t, struct timespec *))nmm_resolve_in_vdso(VDSO_CLOCK);
         nmm_store_release(&resolved, 1);
         resolving = false;
     }

@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 4u
+#define NMM_WIRE_VERSION 5u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -74,7 +74,7 @@ struct nmm_segment {
     uint32_t clock;         /* NMM_CLOCK_* */
     uint32_t collapse;      /* 1: blocks that come and go may be sent as NMM_REPEAT */
     uint32_t exact;         /* 1: an emulator counts the accesses, and is told what happens: numamma_note.h */
-    uint32_t pad0;
+    uint32_t vdso_clock;    /* 1: the kernel's clock is known to be read without a system call */
 
     /* Changed while the program runs. */
     uint32_t sleeping;      /* recorder: 1 while it waits on `doorbell`; writer: exchanges it to 0 before it wakes */

@@ -37,7 +37,7 @@ fn mirror() -> BTreeMap<String, u64> {
         clock,
         collapse,
         exact,
-        pad0,
+        vdso_clock,
         sleeping,
         doorbell,
         next_ring,
