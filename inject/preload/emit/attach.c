@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "attach.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "../base/sys.h"
@@ -163,6 +164,13 @@ NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
     nmm_signal_fence();
     self->attaching = false;
     return ready ? self : NULL;
+}
+
+NMM_COLD bool nmm_on_signal_stack(void)
+{
+    stack_t stack = {0};
+    return !nmm_load(&nmm_process.quiet) && nmm_syscall(SYS_sigaltstack, 0, (long)&stack, 0, 0, 0, 0) == 0
+        && stack.ss_flags & SS_ONSTACK;
 }
 
 void nmm_be_quiet(void)

@@ -30,12 +30,16 @@ void nmm_be_mute(void);
  * longjmp out of a signal handler has left; true if a call into the allocator remains. */
 bool nmm_is_nested(struct nmm_thread *self, uintptr_t frame);
 
+/* Whether a signal handler runs on a stack of its own, as far as that can be asked. */
+bool nmm_on_signal_stack(void);
+
 /* Whether the code with frame `then` has been left by a longjmp, seen from a hook with frame `now` that was called later. On
- * one stack, whatever that hook interrupted is above it. Frames on different stacks cannot be compared: then it is not. */
+ * one stack, whatever that hook interrupted is above it. Frames on different stacks cannot be compared: then it is not. Nor can
+ * those of a handler whose stack is an array of a function below: it lies within the bounds. */
 static inline bool nmm_is_gone(const struct nmm_thread *self, uintptr_t then, uintptr_t now)
 {
     uintptr_t low = self->stack.low, size = self->stack.high - low;
-    return then - low < size && now - low < size && now >= then;
+    return then - low < size && now - low < size && now >= then && !nmm_on_signal_stack();
 }
 
 /* Permission to emit, or NULL. NULL also inside the real allocator: what it calls is not the program's doing. */

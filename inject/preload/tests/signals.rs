@@ -22,6 +22,28 @@ static void in_loop(int i) { (void)i; free(malloc(13003)); for (volatile int pau
     assert!(frees >= looped + 3 * handled, "{frees}");
 }
 
+/// A handler's own stack that is an array of main: its frames lie above those that it interrupted, as after a longjmp.
+#[test]
+fn a_signal_stack_within_the_stack() {
+    let functions = r#"
+static void in_handler(void) { for (int i = 0; i < 3; i++) free(malloc(13001)); }
+static void in_loop(int i) { (void)i; free(malloc(13003)); for (volatile int pause = 0; pause < 500; pause++) ; }
+"#;
+    let storm = STORM.replace(
+        "struct sigaction act = {.sa_handler = handler};",
+        "char own[65536];
+    stack_t stack = {.ss_sp = own, .ss_size = sizeof own};
+    if (sigaltstack(&stack, 0)) return 2;
+    struct sigaction act = {.sa_handler = handler, .sa_flags = SA_ONSTACK};",
+    );
+    assert_ne!(storm, STORM);
+    let recording = Bench::new().run_with_allocator(ALLOCATOR, &format!("{storm}{functions}"), &["-lrt"]).check();
+    let (handled, looped) = (recording.printed("handled"), recording.printed("looped"));
+    assert!(handled > 100, "{handled}");
+    assert_eq!(recording.allocs(13003).len() as u64, looped);
+    assert_eq!(recording.allocs(13001).len() as u64, 3 * handled);
+}
+
 #[test]
 fn a_handler_that_jumps_out_does_not_silence_the_thread() {
     let source = r#"
