@@ -30,6 +30,7 @@ static enum claim claim_free_ring(struct nmm_thread *self)
     struct nmm_segment *segment = nmm_process.segment;
     const uint32_t count = nmm_process.ring_count;
     const uint32_t first = nmm_load(&segment->next_ring);
+    const int pid = nmm_getpid(), tid = nmm_gettid();
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (first + i) % count;
         struct nmm_ring *ring = &nmm_process.rings[index];
@@ -41,16 +42,18 @@ static enum claim claim_free_ring(struct nmm_thread *self)
         uint32_t free = NMM_RING_FREE;
         if (!__atomic_compare_exchange_n(&ring->state, &free, NMM_RING_OWNED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
+        /* At once: if we are killed now, the recorder must know whose it was. */
+        nmm_store(&ring->tid, tid);
+        nmm_store_release(&ring->pid, nmm_process.ids_shared ? pid : 0);
         char *memory = nmm_map_ring(index);
         if (memory == NULL) {
+            nmm_store(&ring->pid, 0);
+            nmm_store(&ring->tid, 0);
             nmm_store_release(&ring->state, NMM_RING_FREE);
             return NOT_MAPPED;
         }
         nmm_store(&segment->next_ring, index + 1);
 
-        const int pid = nmm_getpid();
-        nmm_store(&ring->tid, nmm_gettid());
-        nmm_store_release(&ring->pid, nmm_process.ids_shared ? pid : 0);
         self->recent = (struct nmm_recent *)memory;
         self->memo = (struct nmm_memo *)(memory + NMM_PAGE);
         self->words = (uint64_t *)(memory + NMM_RING_EXTRA);
@@ -72,16 +75,17 @@ static enum claim claim_free_ring(struct nmm_thread *self)
 }
 
 /* All rings may be taken only because the recorder has not yet released those of ended threads. So it is waited for, but
- * once that was in vain the threads are simply too many, and nobody waits any more. */
+ * once that was in vain the threads are simply too many, and nobody waits any more, in no process, until one is released. */
 static enum claim claim_ring(struct nmm_thread *self)
 {
     enum claim claim = claim_free_ring(self);
     if (claim != NONE_FREE)
         return claim;
     nmm_wake_recorder();
-    for (struct nmm_wait wait = nmm_begin_wait(); !nmm_load(&nmm_process.no_ring);) {
+    uint32_t *in_vain = &nmm_process.segment->no_ring;
+    for (struct nmm_wait wait = nmm_begin_wait(); !nmm_load(in_vain);) {
         if (!nmm_go_on_waiting(&wait, false))
-            nmm_store(&nmm_process.no_ring, 1);
+            nmm_store(in_vain, 1);
         else if ((claim = claim_free_ring(self)) != NONE_FREE)
             return claim;
     }

@@ -40,7 +40,6 @@ struct nmm_process {
     uint32_t quiet;                 /* the program has put itself under a filter of system calls: we make none */
     uint32_t muted;                 /* it has forbidden itself even to read the time */
     uint32_t announced;             /* NMM_PROCESS was sent */
-    uint32_t no_ring;               /* a whole wait for a free ring was in vain */
     uint64_t stalled;               /* a whole wait for room was in vain: which ring, and its tail; see ring.c */
     uintptr_t tls_bytes;            /* from the lowest static TLS block to the thread pointer */
 };

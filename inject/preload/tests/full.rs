@@ -193,6 +193,32 @@ int main(void)
     assert!(recording.lost_no_ring >= 2 * (10_000 - seen as u64), "{} {seen}", recording.lost_no_ring);
 }
 
+/// Where threads are too many, one wait is enough for all processes.
+#[test]
+fn programs_that_are_executed_do_not_wait_one_by_one() {
+    let source = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    free(malloc(14061));
+    for (int i = 0; argc == 1 && i < 8; i++) {
+        int status;
+        if (fork() == 0) { execl("/proc/self/exe", argv[0], "leaf", (char *)0); _exit(1); }
+        wait(&status);
+        if (status) return 1;
+    }
+    return 0;
+}
+"#;
+    let bench = Bench { options: Options { ring_count: 1, ..Options::default() }, ..Bench::new() };
+    let begin = Instant::now();
+    let recording = bench.run(source, &["-O1"]);
+    assert_eq!((recording.exit, recording.allocs(14061).len()), (Some(0), 1));
+    assert!(recording.lost_no_ring >= 16 && begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+}
+
 /// Short threads, ten alive at once.
 const SHORT: &str = r#"
 #include <pthread.h>

@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 5u
+#define NMM_WIRE_VERSION 6u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -86,7 +86,9 @@ struct nmm_segment {
     uint64_t lost_no_ring;  /* writers: events dropped because every ring was taken */
     uint64_t lost_no_map;   /* writers: events dropped because a ring could not be mapped (address space, chroot) */
     uint64_t muted;         /* writers: processes that forbade themselves what recording needs (seccomp, PR_SET_TSC) */
-    uint64_t pad1[3];
+    uint32_t no_ring;       /* 1: a whole wait for a free ring was in vain; the recorder clears it when it releases one */
+    uint32_t pad1;
+    uint64_t pad2[2];
     uint64_t reserved[48];
 };
 
@@ -106,7 +108,7 @@ struct nmm_segment {
 /* Control block of one ring. Each side's words have their own cache line. */
 struct nmm_ring {
     uint32_t state;
-    int32_t pid;            /* 0: not known (being claimed, or the thread is in another pid namespace): never "gone" */
+    int32_t pid;            /* 0: not known (just being claimed, or the thread is in another pid namespace): never "gone" */
     int32_t tid;
     uint32_t pad0;
     uint64_t pad1[6];

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
@@ -38,7 +38,9 @@ pub struct SegmentHeader {
     pub lost_no_ring: AtomicU64,
     pub lost_no_map: AtomicU64,
     pub muted: AtomicU64,
-    pub pad1: [AtomicU64; 3],
+    pub no_ring: AtomicU32,
+    pub pad1: AtomicU32,
+    pub pad2: [AtomicU64; 2],
     pub reserved: [AtomicU64; 48],
 }
 

@@ -45,7 +45,9 @@ fn mirror() -> BTreeMap<String, u64> {
         lost_no_ring,
         lost_no_map,
         muted,
+        no_ring,
         pad1,
+        pad2,
         reserved
     );
     structure!(

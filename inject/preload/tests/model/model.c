@@ -115,7 +115,7 @@ void model_reset(const struct checker *with, unsigned ring_bytes, unsigned ring_
     /* All words are there before the threads are. */
     const struct nmm_segment *s = &shared.segment;
     (void)(nmm_load(&s->sleeping) + nmm_load(&s->doorbell) + nmm_load(&s->next_ring) + nmm_load(&s->rings_used)
-        + nmm_load(&s->closed) + nmm_load(&s->lost_no_ring));
+        + nmm_load(&s->closed) + nmm_load(&s->lost_no_ring) + nmm_load(&s->no_ring));
     for (unsigned i = 0; i < RINGS; i++) {
         const struct nmm_ring *r = &shared.rings[i];
         (void)(nmm_load(&r->state) + nmm_load(&r->pid) + nmm_load(&r->tid) + nmm_load(&r->head) + nmm_load(&r->tail)
