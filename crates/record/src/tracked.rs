@@ -60,9 +60,10 @@ impl Session {
         if self.counted(time, pid, tid, event) {
             return;
         }
-        // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process.
+        // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process, and
+        // perhaps with its image: then another may have the same ids.
         match *event {
-            Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count),
+            Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count, time),
             Event::Free { address, tentative: false, version, .. } => return self.freed(pid, address, version, time),
             _ => {}
         }
@@ -147,15 +148,15 @@ impl Session {
         }
     }
 
-    fn repeated(&mut self, pid: i32, stack: u64, size: u64, count: u64) {
-        if let Some(process) = self.tasks.latest(pid) {
+    fn repeated(&mut self, pid: i32, stack: u64, size: u64, count: u64, time: i64) {
+        if let Some(process) = self.tasks.at(pid, time) {
             let stack = self.stacks.number(process, SiteKind::Heap, stack);
             self.stacks.repeated(stack, size, count);
         }
     }
 
     fn freed(&mut self, pid: i32, address: u64, version: u32, time: i64) {
-        if let Some(process) = self.tasks.latest(pid) {
+        if let Some(process) = self.tasks.at(pid, time) {
             self.release(process, address, version, time);
         }
     }
@@ -266,5 +267,50 @@ impl Session {
                 self.sink.take_back(row);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numamma_trace::DatasetWriter;
+    use numamma_wire::Api;
+
+    use super::*;
+    use crate::sink::Sink;
+    use crate::space::Space;
+
+    /// A session in which a process 7 has begun at time 100.
+    fn session(dir: &tempfile::TempDir) -> Session {
+        let writer = DatasetWriter::create(&dir.path().join("d"), false).expect("a dataset");
+        let mut session = Session::new(Sink::new(writer), 1_000_000, 4096);
+        session.tasks.start_process(7, 1, Space::default(), String::new(), 100);
+        session
+    }
+
+    fn alloc(address: u64, version: u32) -> Event {
+        Event::Alloc { api: Api::Malloc, address, size: 64, stack: 5, version, replaces: false }
+    }
+
+    /// Count and releases of call stack 5, by process.
+    fn counted(session: &Session) -> Vec<(ProcessId, u64, u64)> {
+        let stacks = session.stacks.stacks.iter().zip(&session.stacks.accounts);
+        stacks.map(|(stack, account)| (stack.process, account.count, account.freed)).collect()
+    }
+
+    /// A thread's table of recent blocks is read when the thread is gone; with exec, its ids live on.
+    #[test]
+    fn what_an_old_image_had_outstanding_is_not_the_new_ones() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut session = session(&dir);
+        session.event(110, 7, 7, &alloc(0x1000, 1));
+        session.tasks.end_process(7, 200);
+        session.tasks.start_process(7, 1, Space::default(), String::new(), 200);
+        session.event(210, 7, 7, &alloc(0x1000, 1));
+        session.event(110, 7, 7, &Event::Repeat { stack: 5, size: 64, count: 3 });
+        session.event(110, 7, 7, &Event::Free { api: Api::Malloc, address: 0x1000, tentative: false, version: 1 });
+        assert_eq!(counted(&session), [(0, 4, 4), (1, 1, 0)]);
+        // Of whom nothing is known any more.
+        session.event(90, 7, 7, &Event::Repeat { stack: 5, size: 64, count: 3 });
+        assert_eq!(counted(&session), [(0, 4, 4), (1, 1, 0)]);
     }
 }
