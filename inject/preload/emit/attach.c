@@ -143,6 +143,15 @@ static bool get_ring(struct nmm_thread *self)
     return false;
 }
 
+/* What attached on this thread was left by a longjmp out of a handler. Before it has a ring, a thread does not know its stack;
+ * but a handler that interrupts lies close below, unless it has a stack of its own. */
+#define CLOSE (1u << 20)
+static bool was_left(const struct nmm_thread *self, uintptr_t now)
+{
+    const uintptr_t then = self->attaching_frame;
+    return self->stack.high != 0 ? nmm_is_gone(self, then, now) : now >= then && now - then < CLOSE && !nmm_on_signal_stack();
+}
+
 NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
 {
     if (nmm_load(&nmm_process.segment->closed) || nmm_load(&nmm_process.muted))
@@ -150,12 +159,16 @@ NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
     /* Nothing to do: a handler inside the allocator asks too, and another may interrupt it. */
     if (!self->attaching && self->ring != NULL && !nmm_forked() && nmm_load(&nmm_process.announced))
         return self;
+    if (self->attaching && was_left(self, (uintptr_t)__builtin_frame_address(0)))
+        self->attaching = false;
     /* A handler that interrupts us below finds `attaching` and does without; and where system calls are filtered, no new
      * thread or process can attach. Counted, since there is no ring to tell. */
     if (self->attaching || nmm_load(&nmm_process.quiet)) {
         count_without_ring(NONE_FREE);
         return NULL;
     }
+    self->attaching_frame = (uintptr_t)__builtin_frame_address(0);
+    nmm_signal_fence();
     self->attaching = true;
     nmm_signal_fence();
     bool ready = true;

@@ -79,6 +79,7 @@ struct nmm_thread {
     uintptr_t writer_frame;         /* of the outermost emitter */
 
     bool attaching;
+    uintptr_t attaching_frame;      /* of what attaches */
     uintptr_t allocator_frame;      /* of the hook that made the outermost of them */
     char *scratch, *scratch_end;    /* while set, allocations are served from here; see thread.c */
 

@@ -9,6 +9,7 @@
 #include "../emit/attach.h"
 
 typedef void *nmm_start_routine(void *);
+typedef int nmm_c11_routine(void *);
 
 #define HOOK(result, name, parameters) \
     result nmm_hook_##name parameters __asm__(#name) __attribute__((visibility("default")));
