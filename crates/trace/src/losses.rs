@@ -46,8 +46,8 @@ loss_kinds! {
         "Objects whose release was not seen, ended when another took their address.",
         "a consequence of heap_ring_full or of an allocator inside the program; see those";
     UntrackedProcess = "untracked_process",
-        "Processes whose allocations were not seen because the library was not loaded (static, setuid or 32-bit program, or cleared environment).",
-        "link the program dynamically and keep LD_PRELOAD and NUMAMMA_SEGMENT in its environment";
+        "Processes whose allocations were not seen because the library was not loaded (static, setuid or 32-bit program, or cleared environment), or because another program put them under a filter of system calls (seccomp) and executed them.",
+        "link the program dynamically, keep LD_PRELOAD and NUMAMMA_SEGMENT in its environment, and record without the sandbox";
     OwnAllocator = "own_allocator",
         "Processes that bring their own malloc inside the executable: its objects are not seen.",
         "link the allocator as a shared library";

@@ -12,6 +12,7 @@
 #include "../unwind/unwind.h"
 #include "attach.h"
 #include "emulate.h"
+#include "filter.h"
 #include "ring.h"
 #include "stack.h"
 
@@ -197,6 +198,8 @@ void nmm_join(void)
     while (path[length])
         length++;
     if (length >= sizeof nmm_process.path)
+        return;
+    if (nmm_is_filtered(path))
         return;
     struct stat stat;
     struct nmm_segment *segment = map_segment(path, &stat);
