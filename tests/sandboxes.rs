@@ -162,6 +162,29 @@ int main(void)
     );
 }
 
+/// Threads and processes that begin under a filter.
+#[test]
+fn a_filter_before_threads() {
+    let report = sandbox(
+        r#"
+static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+static void *other(void *arg) { work(); return arg; }
+int main(void)
+{
+    struct sock_fprog allows = {1, all};
+    pthread_t t;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allows)) return 1;
+    if (pthread_create(&t, 0, other, 0) || pthread_join(t, 0)) return 2;
+    if (fork() == 0) { work(); _exit(0); }
+    wait(0);
+    say("worked\n");
+    return 6;
+}"#,
+    );
+    assert!(report.lost("heap_filtered") >= 4 * 300_000, "{:?}", report.losses);
+    assert_eq!(report.lost("heap_no_ring"), 0, "{:?}", report.losses);
+}
+
 /// What an executed program's loader and C library need to begin, and no more.
 const BEGIN: &str = r#"
 static struct sock_filter to_begin[] = {

@@ -139,6 +139,7 @@ struct Read {
     scanned: i64,
     malformed: u64,
     lost_full: u64,
+    lost_frees: u64,
 }
 
 impl<'a> LibraryReader<'a> {
@@ -195,7 +196,7 @@ impl<'a> LibraryReader<'a> {
             stamps.round = now();
         }
         let mut batch = self.state().spare.pop().unwrap_or_default();
-        let (mut malformed, mut lost) = (0, 0);
+        let (mut malformed, mut lost, mut lost_frees) = (0, 0, 0);
         let waiting = self.state().weight + self.backlog.load(Ordering::Relaxed);
         let from = stamps.next;
         let mut cut = None;
@@ -229,6 +230,7 @@ impl<'a> LibraryReader<'a> {
                 batch.end_run(owner.pid, owner.tid);
                 if ended && let Some(losses) = ring.release() {
                     lost += losses.full;
+                    lost_frees += losses.frees;
                 }
             }
         }
@@ -243,6 +245,7 @@ impl<'a> LibraryReader<'a> {
         }
         state.malformed += malformed;
         state.lost_full += lost;
+        state.lost_frees += lost_frees;
         state.weight
     }
 
@@ -261,11 +264,16 @@ impl<'a> LibraryReader<'a> {
         self.segments.iter().for_each(|segment| segment.close());
         let state = self.state();
         let rings = self.segments.iter().flat_map(|segment| segment.active_rings());
-        let in_use: u64 = rings.map(|ring| ring.losses().full).sum();
-        losses.add(LossKind::HeapRing, state.lost_full + in_use);
+        let in_use = rings.map(|ring| ring.losses());
+        let (full, frees) = in_use.fold((state.lost_full, state.lost_frees), |(full, frees), ring| {
+            (full.saturating_add(ring.full), frees.saturating_add(ring.frees))
+        });
+        losses.add(LossKind::HeapRing, full);
+        losses.add(LossKind::LostReleases, frees);
         losses.add(LossKind::MalformedEvent, state.malformed);
         for segment in &self.segments {
             losses.add(LossKind::NoRing, segment.lost_no_ring());
+            losses.add(LossKind::Filtered, segment.lost_filtered());
             losses.add(LossKind::NoRingMemory, segment.lost_no_map());
             losses.add(LossKind::Confined, segment.muted());
         }

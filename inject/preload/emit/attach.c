@@ -23,7 +23,7 @@ void nmm_wipe(void *memory, size_t bytes)
 /* Searches that found all rings taken are repeated ever more seldom: each looks at every ring. */
 #define LONGEST_PAUSE 1024
 
-enum claim { CLAIMED, NONE_FREE, NOT_MAPPED };
+enum claim { CLAIMED, NONE_FREE, NOT_MAPPED, FILTERED };
 
 static enum claim claim_free_ring(struct nmm_thread *self)
 {
@@ -122,7 +122,10 @@ static void announce(struct nmm_thread *self)
 static void count_without_ring(enum claim claim)
 {
     struct nmm_segment *segment = nmm_process.segment;
-    __atomic_fetch_add(claim == NOT_MAPPED ? &segment->lost_no_map : &segment->lost_no_ring, 1, __ATOMIC_RELAXED);
+    uint64_t *lost = claim == NOT_MAPPED ? &segment->lost_no_map
+        : claim == FILTERED              ? &segment->lost_filtered
+                                         : &segment->lost_no_ring;
+    __atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
 }
 
 /* Searches that failed are repeated ever more seldom. */
@@ -164,7 +167,7 @@ NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
     /* A handler that interrupts us below finds `attaching` and does without; and where system calls are filtered, no new
      * thread or process can attach. Counted, since there is no ring to tell. */
     if (self->attaching || nmm_load(&nmm_process.quiet)) {
-        count_without_ring(NONE_FREE);
+        count_without_ring(self->attaching ? NONE_FREE : FILTERED);
         return NULL;
     }
     self->attaching_frame = (uintptr_t)__builtin_frame_address(0);

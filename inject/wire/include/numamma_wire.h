@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 6u
+#define NMM_WIRE_VERSION 7u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -88,7 +88,8 @@ struct nmm_segment {
     uint64_t muted;         /* writers: processes that forbade themselves what recording needs (seccomp, PR_SET_TSC) */
     uint32_t no_ring;       /* 1: a whole wait for a free ring was in vain; the recorder clears it when it releases one */
     uint32_t pad1;
-    uint64_t pad2[2];
+    uint64_t lost_filtered; /* writers: events of threads that could not claim a ring under a filter of system calls */
+    uint64_t pad2;
     uint64_t reserved[48];
 };
 

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 6;
+pub const WIRE_VERSION: u32 = 7;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
@@ -40,7 +40,8 @@ pub struct SegmentHeader {
     pub muted: AtomicU64,
     pub no_ring: AtomicU32,
     pub pad1: AtomicU32,
-    pub pad2: [AtomicU64; 2],
+    pub lost_filtered: AtomicU64,
+    pub pad2: AtomicU64,
     pub reserved: [AtomicU64; 48],
 }
 

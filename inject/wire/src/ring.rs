@@ -49,7 +49,7 @@ pub struct Losses {
     pub full: u64,
     /// How many of those were releases: objects that look live but are not.
     pub frees: u64,
-    /// Times the writer waited for room (not a loss, but time that the program did not have).
+    /// Times the writer waited for room: not a loss, but time that the program did not have. For measurements.
     pub waits: u64,
 }
 

@@ -215,6 +215,11 @@ impl Segment {
         self.header().lost_no_map.load(Relaxed)
     }
 
+    /// Events of threads that could not claim a ring, since their process had put itself under a filter of system calls.
+    pub fn lost_filtered(&self) -> u64 {
+        self.header().lost_filtered.load(Relaxed)
+    }
+
     /// Processes that forbade themselves what recording needs, and were not recorded from then on.
     pub fn muted(&self) -> u64 {
         self.header().muted.load(Relaxed)

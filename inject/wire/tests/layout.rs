@@ -47,6 +47,7 @@ fn mirror() -> BTreeMap<String, u64> {
         muted,
         no_ring,
         pad1,
+        lost_filtered,
         pad2,
         reserved
     );

@@ -7,7 +7,7 @@ use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
-use numamma_trace::DatasetWriter;
+use numamma_trace::{DatasetWriter, LossKind, Losses};
 use numamma_wire::layout::{RING_EXTRA, RING_OWNED, RingControl, SegmentHeader, kind};
 use numamma_wire::{Event, Options, Segment};
 
@@ -86,4 +86,21 @@ fn the_reader_stops_between_rings_and_goes_on_there() {
     assert_eq!(told.weight_until(i64::MAX), 800);
     reader.scan(false);
     assert!(reader.take(&mut told) > until);
+}
+
+#[test]
+fn releases_that_were_dropped_are_told_of() {
+    let options = Options { ring_count: 2, ring_bytes: 4096, ..Options::default() };
+    let segment = Segment::create(options).expect("a segment");
+    fill(&segment, 1);
+    let file = OpenOptions::new().write(true).open(segment.path()).expect("open the segment");
+    let control = u64::from(segment.header().header_bytes.load(Ordering::Relaxed));
+    for (field, count) in [(offset_of!(RingControl, lost_full), 7_u64), (offset_of!(RingControl, lost_frees), 3)] {
+        file.write_all_at(&count.to_ne_bytes(), control + field as u64).expect("write to the segment");
+    }
+    segment.header().lost_filtered.store(5, Ordering::Relaxed);
+    let mut losses = Losses::default();
+    LibraryReader::new(&segment).close(&mut losses);
+    let counted = [LossKind::HeapRing, LossKind::LostReleases, LossKind::Filtered].map(|kind| losses.get(kind));
+    assert_eq!(counted, [7, 3, 5]);
 }
