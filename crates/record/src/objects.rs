@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// Finds out where a thread's stack is from its stack pointer, if the library has not said.
-    pub(crate) fn learn_stack(&mut self, thread: ThreadId, pointer: u64, _time: i64) {
+    pub(crate) fn learn_stack(&mut self, thread: ThreadId, pointer: u64) {
         let process = self.tasks.process_of(thread);
         let row = &self.tasks.threads[thread].row;
         if row.stack_high != 0 && row.stack_low != 0 {

@@ -303,7 +303,7 @@ impl Session {
         let process = self.tasks.process_of(thread);
         let pointer = registers.general[usize::from(STACK_POINTER)];
         self.tasks.threads[thread].seen = true;
-        self.learn_stack(thread, pointer, time);
+        self.learn_stack(thread, pointer);
         if !self.is_inside(process, thread, ip, registers) {
             return;
         }

@@ -20,7 +20,7 @@ void nmm_wipe(void *memory, size_t bytes)
         nmm_store(word++, 0);
 }
 
-/* Searches that found all rings taken are repeated ever more seldom: each looks at every ring. */
+/* Searches that failed are repeated ever more seldom, after so many events at most: each looks at every ring. */
 #define LONGEST_PAUSE 1024
 
 enum claim { CLAIMED, NONE_FREE, NOT_MAPPED, FILTERED };
@@ -128,7 +128,6 @@ static void count_without_ring(enum claim claim)
     __atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
 }
 
-/* Searches that failed are repeated ever more seldom. */
 static bool get_ring(struct nmm_thread *self)
 {
     if (self->claim_countdown > 0) {

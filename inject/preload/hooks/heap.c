@@ -182,13 +182,6 @@ int nmm_hook_posix_memalign(void **result, size_t alignment, size_t size)
     return error;
 }
 
-static inline bool is_scratch(const void *block)
-{
-    /* Only our own calls run while there is scratch memory, so every block then seen is from it. */
-    (void)block;
-    return nmm_self.scratch != NULL;
-}
-
 /* All but the case that the thread allocated the block itself a moment ago. */
 static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *frame)
 {
@@ -196,7 +189,7 @@ static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *
     if (unlikely(nmm_arena_has(block)))
         return;
     if (unlikely(self == NULL || block == NULL)) {
-        if (FORWARD(free) && !is_scratch(block))
+        if (FORWARD(free)) /* every block that is seen while there is scratch memory is from it */
             nmm_real.free(block);
         return;
     }
