@@ -3,6 +3,7 @@
 
 #include "../base/resolve.h"
 #include "../emit/ring.h"
+#include "../unwind/find.h"
 #include "../unwind/unwind.h"
 #include "hooks.h"
 #include "thread.h"
@@ -22,7 +23,9 @@ static const struct nmm_symbol symbols[] = {
 #if defined(__x86_64__)
     {"syscall", &nmm_real_syscall},
 #endif
+#ifndef NMM_OLD_LOADER /* to test what is done without */
     {"_dl_find_object", &nmm_dl_find_object},
+#endif
     {"__libc_stack_end", &nmm_libc_stack_end},
     {"__register_atfork", (void **)&nmm_register_atfork},
     {"pthread_self", (void **)&nmm_pthread_self},
@@ -51,6 +54,7 @@ void nmm_start(void)
         nmm_process.own_high = objects.own_high;
         nmm_operators_found();
         nmm_vdso_clock = (int (*)(clockid_t, struct timespec *))nmm_resolve_in_vdso(VDSO_CLOCK);
+        nmm_note_objects();
         nmm_store_release(&resolved, 1);
         resolving = false;
     }
