@@ -32,7 +32,7 @@ static struct seccomp seccomp_of(const char *status)
     const long fd = nmm_syscall(SYS_openat, AT_FDCWD, (long)status, O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (nmm_failed(fd))
         return found;
-    char text[1024], line[32];
+    char text[1024] = {0}, line[32];
     size_t length = 0;
     long bytes;
     while (found.filters < 0 && (bytes = nmm_syscall(SYS_read, fd, (long)text, sizeof text, 0, 0, 0)) > 0)
