@@ -1,6 +1,10 @@
 //! Defects that were found once: each program is the smallest that showed one.
 
+use std::path::Path;
+use std::time::Duration;
+
 use numamma_tests::report::{Object, Report};
+use numamma_tests::run::until;
 use numamma_tests::{Place, Run};
 
 /// Compiles and records a C program; the report of it.
@@ -119,6 +123,22 @@ fn a_process_that_is_left_running_is_named() {
         int main(void) { if (fork()) { usleep(100000); return 0; } sleep(3); return 0; }";
     let report = record(source, &[]);
     assert_eq!(report.lost("left_running"), 1, "{:?}", report.losses);
+}
+
+/// The library was removed with the recorder: whatever a daemon executed later began with an error of the loader.
+#[test]
+fn a_process_that_is_left_running_can_execute_others() {
+    let place = Place::together();
+    let said = place.path("said");
+    let script = format!(
+        "( while ! [ -e {0}.go ]; do sleep 0.05; done; sh -c 'echo late' ; echo end ) >{0} 2>&1 &",
+        said.display()
+    );
+    place.record().args([Path::new("sh"), &place.script(&script)]).run().success();
+    std::fs::write(said.with_extension("go"), "").expect("a file");
+    let has_ended = || std::fs::read_to_string(&said).is_ok_and(|said| said.ends_with("end\n"));
+    until("the process to end", Duration::from_secs(20), has_ended);
+    assert_eq!(std::fs::read_to_string(&said).expect("what it said"), "late\nend\n");
 }
 
 /// At a period shorter than what a sample costs, no time was left for the program: counts of accesses were negative.

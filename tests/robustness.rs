@@ -41,6 +41,27 @@ fn shared_allocators_are_tracked() {
     }
 }
 
+/// They bring operators of C++ of their own, which do not call malloc.
+#[test]
+fn shared_allocators_are_tracked_in_cpp() {
+    let source = MAKES
+        .replace("malloc(100 + i % 50)", "i % 2 ? (void *)new char[100 + i % 50] : operator new(100 + i % 50)")
+        .replace("free(p[i])", "i % 2 ? delete[] (char *)p[i] : operator delete(p[i])");
+    for allocator in ["jemalloc", "tcmalloc", "tcmalloc_minimal", "mimalloc"] {
+        let place = Place::together();
+        let flags = ["-Wl,--no-as-needed".to_owned(), format!("-l{allocator}")];
+        if place.try_compile("g++", "program", &source, &[&flags[0], &flags[1]]).shell_status() != 0 {
+            skip::missing("shared_allocators_are_tracked_in_cpp", allocator);
+            continue;
+        }
+        let report = place.same(&[&place.path("program")]);
+        let made = report.sites.iter().filter(|site| site.site.function.starts_with("make("));
+        let counted = made.fold((0, 0), |(made, freed), site| (made + site.count, freed + site.freed));
+        assert_eq!(counted, (5000, 5000), "{allocator}: {:?} {:?}", report.sites, report.losses);
+        assert_eq!(report.lost("objects_overwritten"), 0, "{allocator}");
+    }
+}
+
 /// Calls within the executable cannot be seen: that is said.
 #[test]
 fn allocators_in_the_executable_are_named() {

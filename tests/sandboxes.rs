@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use numamma_tests::build::numamma;
 use numamma_tests::report::Report;
 use numamma_tests::{Place, Run, skip};
 
@@ -159,6 +160,71 @@ int main(void)
     syscall(SYS_exit_group, 6);
 }"#,
     );
+}
+
+/// Threads and processes that begin under a filter.
+#[test]
+fn a_filter_before_threads() {
+    let report = sandbox(
+        r#"
+static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+static void *other(void *arg) { work(); return arg; }
+int main(void)
+{
+    struct sock_fprog allows = {1, all};
+    pthread_t t;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allows)) return 1;
+    if (pthread_create(&t, 0, other, 0) || pthread_join(t, 0)) return 2;
+    if (fork() == 0) { work(); _exit(0); }
+    wait(0);
+    say("worked\n");
+    return 6;
+}"#,
+    );
+    assert!(report.lost("heap_filtered") >= 4 * 300_000, "{:?}", report.losses);
+    assert_eq!(report.lost("heap_no_ring"), 0, "{:?}", report.losses);
+}
+
+/// What an executed program's loader and C library need to begin, and no more.
+const BEGIN: &str = r#"
+static struct sock_filter to_begin[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    ALLOW(execve), ALLOW(brk), ALLOW(mmap), ALLOW(munmap), ALLOW(mprotect), ALLOW(access), ALLOW(openat), ALLOW(read),
+    ALLOW(pread64), ALLOW(newfstatat), ALLOW(fstat), ALLOW(close), ALLOW(arch_prctl), ALLOW(set_tid_address),
+    ALLOW(set_robust_list), ALLOW(rseq), ALLOW(prlimit64), ALLOW(getrandom), ALLOW(write), ALLOW(exit), ALLOW(exit_group),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+};
+static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+int main(int argc, char **argv)
+{
+    if (argc == 1) { work(); for (volatile long i = 0; i < 100000000; i++) ; say("worked\n"); syscall(SYS_exit_group, 6); }
+    /* FILTER COMMAND..: executes a command under a filter */
+    struct sock_fprog kills = {sizeof to_begin / sizeof *to_begin, to_begin}, allows = {1, all};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 1;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, argv[1][0] == 'k' ? &kills : &allows)) return 2;
+    execv(argv[2], argv + 2);
+    return 3;
+}"#;
+
+/// A filter that a program installs before it executes another.
+#[test]
+fn a_filter_that_is_inherited() {
+    let place = Place::together();
+    let program = place.compile("gcc", "program", &format!("{SANDBOX}\n{BEGIN}"), &[]);
+    let report = place.same(&[&program, Path::new("kills"), &program]);
+    assert_eq!(report.lost("untracked_process"), 1, "{:?}", report.losses);
+}
+
+/// In many containers all run under a filter, the recorder too.
+#[test]
+fn a_filter_above_the_recorder() {
+    let place = Place::together();
+    let program = place.compile("gcc", "program", &format!("{SANDBOX}\n{BEGIN}"), &[]);
+    let dataset = place.dataset();
+    let run = Run::new(&program).args([Path::new("allows"), numamma(), Path::new("record"), Path::new("-o"), &dataset]);
+    assert_eq!(run.args([&program]).run().shell_status(), 6);
+    let report = Report::of(&dataset);
+    assert_eq!((report.counted("work").0, report.lost("untracked_process")), (300_000, 0), "{:?}", report.losses);
 }
 
 /// The time stamp counter is forbidden; the C library reads the clock with it.

@@ -66,7 +66,8 @@ fn round(bench: &Bench) -> Result<Round, Failure> {
     let library = nanoseconds(&measure::run(bench, None, &drained)?.stdout)?;
     let recorded = nanoseconds(&measure::recorded(bench, &dir, &[], &pair)?.stdout)?;
     let lost = measure::lost(&measure::meta(&dir)?).iter().map(|(_, count)| count).sum();
-    let apply = [bench.numamma().into(), "apply".into(), "--quiet".into(), "--policy".into(), "block".into(), "--".into()];
+    let apply =
+        [bench.numamma().into(), "apply".into(), "--quiet".into(), "--policy".into(), "block".into(), "--".into()];
     let placed = [&apply[..], &pair].concat();
     let placed = nanoseconds(&measure::run(bench, None, &placed)?.stdout)?;
     Ok(Round { native, library, recorded, placed, lost })

@@ -121,6 +121,10 @@ struct Stamps {
     timebase: Timebase,
     /// The latest of each ring's thread, by segment.
     latest: Vec<Vec<u64>>,
+    /// When the present round through all rings began, and the segment and ring to go on with: a round takes several scans
+    /// where there is more to read than may wait.
+    round: i64,
+    next: (usize, u32),
 }
 
 /// What has been read.
@@ -131,10 +135,11 @@ struct Read {
     weight: usize,
     /// Batches to be filled.
     spare: Vec<Batch>,
-    /// When the last whole scan began: everything stamped earlier has been read.
+    /// When the last whole round began: everything stamped earlier has been read.
     scanned: i64,
     malformed: u64,
     lost_full: u64,
+    lost_frees: u64,
 }
 
 impl<'a> LibraryReader<'a> {
@@ -149,7 +154,7 @@ impl<'a> LibraryReader<'a> {
     pub fn of(segments: Vec<&'a Segment>, interval: Duration) -> Self {
         let latest = segments.iter().map(|segment| vec![0; segment.options().ring_count as usize]).collect();
         let timebase = Timebase::new(segments[0].options().clock);
-        let stamps = Mutex::new(Stamps { timebase, latest });
+        let stamps = Mutex::new(Stamps { timebase, latest, round: 0, next: (0, 0) });
         let (state, backlog, done) = (Mutex::default(), AtomicUsize::new(0), AtomicBool::new(false));
         Self { segments, interval, state, backlog, stamps, done }
     }
@@ -170,6 +175,8 @@ impl<'a> LibraryReader<'a> {
                 self.segments[0].wait(bell, self.interval);
             }
         }
+        // What comes now is to be the last: it must not begin with rings that were read before.
+        locked(&self.stamps).next = (0, 0);
     }
 
     /// Makes [`Self::run`] return.
@@ -181,53 +188,64 @@ impl<'a> LibraryReader<'a> {
         unsafe { libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }
 
-    /// Reads every ring once. Returns how many events wait, by their weight.
+    /// Reads every ring once, or as many as may be read now; the next scan goes on there. Returns how many events wait, by
+    /// their weight.
     pub fn scan(&self, tidy: bool) -> usize {
-        let began = now();
         let mut stamps = locked(&self.stamps);
+        if stamps.next == (0, 0) {
+            stamps.round = now();
+        }
         let mut batch = self.state().spare.pop().unwrap_or_default();
-        let (mut malformed, mut lost) = (0, 0);
-        let whole = !self.is_full();
-        if whole {
-            for (number, segment) in self.segments.iter().enumerate() {
-                let segment: &Segment = segment;
-                // Whether a thread has ended is a system call: rings are given back at leisure, unless many are taken.
-                let tidy = tidy || segment.active_rings().count() > segment.options().ring_count as usize / 4;
-                for ring in segment.active_rings() {
-                    let ended = tidy && ring.has_ended();
-                    let latest = &mut stamps.latest[number][ring.index() as usize];
-                    let drained = ring.drain(|event| {
-                        if let Ok(stamped) = event {
-                            // Two readings of the counter that follow each other closely may come in either order.
-                            *latest = stamped.time.max(*latest);
-                            batch.push(*latest, stamped.event);
-                        }
-                    });
-                    malformed += drained.malformed;
-                    if ended {
-                        // When the thread still was: the process may be gone since.
-                        ring.outstanding(|event| batch.push(*latest, event));
-                        *latest = 0;
+        let (mut malformed, mut lost, mut lost_frees) = (0, 0, 0);
+        let waiting = self.state().weight + self.backlog.load(Ordering::Relaxed);
+        let from = stamps.next;
+        let mut cut = None;
+        'round: for (number, segment) in self.segments.iter().enumerate().skip(from.0) {
+            let segment: &Segment = segment;
+            // Whether a thread has ended is a system call: rings are given back at leisure, unless many are taken.
+            let tidy = tidy || segment.active_rings().count() > segment.options().ring_count as usize / 4;
+            for ring in segment.active_rings().filter(|ring| (number, ring.index()) >= from) {
+                // One ring is little, all of them together are gigabytes.
+                if waiting + batch.weight() >= MOST_WAITING {
+                    cut = Some((number, ring.index()));
+                    break 'round;
+                }
+                let ended = tidy && ring.has_ended();
+                let latest = &mut stamps.latest[number][ring.index() as usize];
+                let drained = ring.drain(|event| {
+                    if let Ok(stamped) = event {
+                        // Two readings of the counter that follow each other closely may come in either order.
+                        *latest = stamped.time.max(*latest);
+                        batch.push(*latest, stamped.event);
                     }
-                    // Published events make their owner visible; before them it may be in the making.
-                    let owner = ring.owner();
-                    batch.end_run(owner.pid, owner.tid);
-                    if ended && let Some(losses) = ring.release() {
-                        lost += losses.full;
-                    }
+                });
+                malformed += drained.malformed;
+                if ended {
+                    // When the thread still was: the process may be gone since.
+                    ring.outstanding(|event| batch.push(*latest, event));
+                    *latest = 0;
+                }
+                // Published events make their owner visible; before them it may be in the making.
+                let owner = ring.owner();
+                batch.end_run(owner.pid, owner.tid);
+                if ended && let Some(losses) = ring.release() {
+                    lost += losses.full;
+                    lost_frees += losses.frees;
                 }
             }
         }
+        stamps.next = cut.unwrap_or_default();
         stamps.timebase.advance();
         batch.set_times(stamps.timebase.converter());
         let mut state = self.state();
         state.weight += batch.weight();
         state.batches.push(batch);
-        if whole {
-            state.scanned = began;
+        if cut.is_none() {
+            state.scanned = stamps.round;
         }
         state.malformed += malformed;
         state.lost_full += lost;
+        state.lost_frees += lost_frees;
         state.weight
     }
 
@@ -246,11 +264,16 @@ impl<'a> LibraryReader<'a> {
         self.segments.iter().for_each(|segment| segment.close());
         let state = self.state();
         let rings = self.segments.iter().flat_map(|segment| segment.active_rings());
-        let in_use: u64 = rings.map(|ring| ring.losses().full).sum();
-        losses.add(LossKind::HeapRing, state.lost_full + in_use);
+        let in_use = rings.map(|ring| ring.losses());
+        let (full, frees) = in_use.fold((state.lost_full, state.lost_frees), |(full, frees), ring| {
+            (full.saturating_add(ring.full), frees.saturating_add(ring.frees))
+        });
+        losses.add(LossKind::HeapRing, full);
+        losses.add(LossKind::LostReleases, frees);
         losses.add(LossKind::MalformedEvent, state.malformed);
         for segment in &self.segments {
             losses.add(LossKind::NoRing, segment.lost_no_ring());
+            losses.add(LossKind::Filtered, segment.lost_filtered());
             losses.add(LossKind::NoRingMemory, segment.lost_no_map());
             losses.add(LossKind::Confined, segment.muted());
         }

@@ -129,7 +129,7 @@ impl Session {
     fn touch_tls(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> Option<(Key, Extent)> {
         let row = &self.tasks.threads[thread].row;
         let (low, pointer) = (row.tls_low as u64, row.tls_high as u64);
-        if low == 0 || addr < low || addr >= pointer + THREAD_DESCRIPTOR {
+        if low == 0 || addr < low || addr >= pointer.saturating_add(THREAD_DESCRIPTOR) {
             return None;
         }
         let (start, tid) = (row.start_time.min(time), thread as i32);
@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// Finds out where a thread's stack is from its stack pointer, if the library has not said.
-    pub(crate) fn learn_stack(&mut self, thread: ThreadId, pointer: u64, _time: i64) {
+    pub(crate) fn learn_stack(&mut self, thread: ThreadId, pointer: u64) {
         let process = self.tasks.process_of(thread);
         let row = &self.tasks.threads[thread].row;
         if row.stack_high != 0 && row.stack_low != 0 {

@@ -144,10 +144,10 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     // What the program gets: the library and the segment, unless they would do it harm or no good.
     let examined = runnable.as_ref().map_or(&executable, |runnable| &runnable.executable);
     let refused = options.heap.then(|| library_refused(examined)).flatten();
-    let tracking = if options.heap && refused.is_none() { Some(Tracking::new(exact)?) } else { None };
+    let mut tracking = if options.heap && refused.is_none() { Some(Tracking::new(exact)?) } else { None };
     let mut environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
     environment.extend(options.environment.iter().cloned());
-    let counting = match (&runnable, &emulator) {
+    let mut counting = match (&runnable, &emulator) {
         (Some(runnable), Some(emulator)) => Some(Counting::new(runnable, emulator, &mut environment)?),
         _ => None,
     };
@@ -228,6 +228,11 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     // Before the events are closed: with probes that takes the kernel a while.
     meta.end = now();
     drop(events);
+    if session.tasks.are_present() || tracking.as_ref().is_some_and(Tracking::is_written) {
+        // They look for it whenever they execute something.
+        let files = counting.iter_mut().map(|counting| &mut counting.files);
+        files.chain(tracking.iter_mut().map(|tracking| &mut tracking.library)).for_each(Library::keep);
+    }
     meta.exit = Some(ended.status());
     let not_emulated = close_emulation(&mut session, ended, &mut remarks);
     let dir = session.sink.dir().to_owned();
@@ -260,7 +265,7 @@ struct Counting {
     segment: Segment,
     /// Command line of the emulator.
     command: Vec<OsString>,
-    _files: Library,
+    files: Library,
 }
 
 impl Counting {
@@ -286,7 +291,7 @@ impl Counting {
         environment.push((EMULATOR_VARIABLE.into(), emulator.into()));
         environment.push((PLUGIN_VARIABLE.into(), command::plugin_option(&plugin, &segment.path())));
         let command = runnable.command(emulator, &plugin, &segment.path(), preload.as_deref())?;
-        Ok(Self { segment, command, _files: files })
+        Ok(Self { segment, command, files })
     }
 }
 
@@ -311,6 +316,11 @@ impl Tracking {
         })
         .map_err(RecordError::system("creating shared memory for allocation events"))?;
         Ok(Self { library, segment })
+    }
+
+    /// Whether a thread still writes into it.
+    fn is_written(&self) -> bool {
+        self.segment.active_rings().any(|ring| !ring.has_ended())
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {

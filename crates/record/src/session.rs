@@ -61,7 +61,7 @@ pub struct Session {
     /// Live heap and mmap objects that were touched: only those get a row when they go.
     pub(crate) touched: PerProcess<FxHashSet<(SiteKind, u64)>>,
     /// Releases that may yet be taken back: those of each thread's last event.
-    pub(crate) tentative: FxHashMap<ThreadId, Vec<Tentative>>,
+    pub(crate) tentative: FxHashMap<ThreadId, Tentative>,
     /// Code addresses that occur, with the file that held them at the time.
     pub code_places: CodePlaces,
     /// Sampled pages whose node is to be asked for.
@@ -303,7 +303,7 @@ impl Session {
         let process = self.tasks.process_of(thread);
         let pointer = registers.general[usize::from(STACK_POINTER)];
         self.tasks.threads[thread].seen = true;
-        self.learn_stack(thread, pointer, time);
+        self.learn_stack(thread, pointer);
         if !self.is_inside(process, thread, ip, registers) {
             return;
         }

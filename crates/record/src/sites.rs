@@ -107,9 +107,9 @@ impl Stacks {
     /// Books an allocation.
     pub fn allocated(&mut self, stack: u32, bytes: u64) {
         let account = &mut self.accounts[stack as usize];
-        account.count += 1;
-        account.bytes += bytes;
-        account.live_bytes += bytes;
+        account.count = account.count.saturating_add(1);
+        account.bytes = account.bytes.saturating_add(bytes);
+        account.live_bytes = account.live_bytes.saturating_add(bytes);
         account.peak_bytes = account.peak_bytes.max(account.live_bytes);
     }
 
@@ -122,15 +122,15 @@ impl Stacks {
         lifetimes.shortest = if account.freed == 0 { lived } else { lifetimes.shortest.min(lived) };
         lifetimes.longest = lifetimes.longest.max(lived);
         lifetimes.total = lifetimes.total.saturating_add(lived);
-        account.freed += 1;
+        account.freed = account.freed.saturating_add(1);
     }
 
     /// Books blocks of `bytes` each that came and went `count` times, one at a time.
     pub fn repeated(&mut self, stack: u32, bytes: u64, count: u64) {
         let account = &mut self.accounts[stack as usize];
-        account.count += count;
+        account.count = account.count.saturating_add(count);
         account.bytes = account.bytes.saturating_add(bytes.saturating_mul(count));
-        account.freed += count;
+        account.freed = account.freed.saturating_add(count);
         // They were not timed one by one. Their time is that of the block which they repeated.
         account.lifetimes.shortest = 0;
     }
@@ -139,10 +139,10 @@ impl Stacks {
     /// release are too rare to keep what was before.
     pub fn revived(&mut self, stack: u32, bytes: u64, lived: Option<i64>) {
         let account = &mut self.accounts[stack as usize];
-        account.live_bytes += bytes;
+        account.live_bytes = account.live_bytes.saturating_add(bytes);
         if let Some(lived) = lived {
             account.freed = account.freed.saturating_sub(1);
-            account.lifetimes.total -= lived.max(0);
+            account.lifetimes.total = account.lifetimes.total.saturating_sub(lived.max(0));
         }
     }
 

@@ -88,6 +88,12 @@ impl Tasks {
         self.present(pid).or_else(|| self.ended.get(&pid).copied())
     }
 
+    /// The process that had that kernel id at `time`, the present one or the one before.
+    pub fn at(&self, pid: i32, time: i64) -> Option<ProcessId> {
+        let had_begun = |&process: &ProcessId| self.processes[process].row.start_time <= time;
+        self.present(pid).filter(had_begun).or_else(|| self.ended.get(&pid).copied().filter(had_begun))
+    }
+
     /// The present thread with that kernel id; created if unknown.
     pub fn thread(&mut self, pid: i32, tid: i32, time: i64) -> ThreadId {
         let process = self.process(pid, time);
@@ -231,6 +237,11 @@ impl Tasks {
             thread += 1;
         }
         Some(process)
+    }
+
+    /// Whether any process still runs.
+    pub fn are_present(&self) -> bool {
+        !self.process_of.is_empty()
     }
 
     /// Whether a process is the present one of its kernel id.

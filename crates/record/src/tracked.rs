@@ -10,9 +10,23 @@ use crate::sites::{Place, SiteKind};
 use crate::space::{Live, LiveObjects};
 use crate::tasks::{ProcessId, ThreadId};
 
-/// A release that may be taken back.
-#[derive(Clone, Copy, Debug)]
+/// A release that may be taken back, by a word about the same address.
+#[derive(Debug, Default)]
 pub(crate) struct Tentative {
+    address: u64,
+    objects: Vec<Released>,
+}
+
+impl Tentative {
+    /// What of it is to be taken back by a word about that address. Of another one, words in between were lost.
+    fn of(self, address: u64) -> Vec<Released> {
+        if self.address == address { self.objects } else { Vec::new() }
+    }
+}
+
+/// An object that was released.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Released {
     kind: SiteKind,
     addr: u64,
     object: Live,
@@ -60,9 +74,10 @@ impl Session {
         if self.counted(time, pid, tid, event) {
             return;
         }
-        // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process.
+        // What a thread's table of recent blocks had outstanding is read when it has ended, perhaps with its process, and
+        // perhaps with its image: then another may have the same ids.
         match *event {
-            Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count),
+            Event::Repeat { stack, size, count } => return self.repeated(pid, stack, size, count, time),
             Event::Free { address, tentative: false, version, .. } => return self.freed(pid, address, version, time),
             _ => {}
         }
@@ -70,7 +85,7 @@ impl Session {
         let process = self.tasks.process_of(thread);
         // What the thread's last event released is released for good, unless this one takes it back.
         let tentative = match self.tentative.is_empty() {
-            true => Vec::new(),
+            true => Tentative::default(),
             false => self.tentative.remove(&thread).unwrap_or_default(),
         };
         match *event {
@@ -108,7 +123,7 @@ impl Session {
             }
             Event::Free { address, version, .. } => {
                 if let Some(released) = self.release(process, address, version, time) {
-                    self.tentative.insert(thread, vec![released]);
+                    self.tentative.insert(thread, Tentative { address, objects: vec![released] });
                 }
             }
             // Done with, above.
@@ -118,7 +133,7 @@ impl Session {
             | Event::Counted
             | Event::Touch { .. }
             | Event::Unsupported(_) => {}
-            Event::Unfree { .. } => self.take_back(process, tentative),
+            Event::Unfree { address } => self.take_back(process, tentative.of(address)),
             Event::Map { address, length, file_backed: _, stack, .. } => {
                 self.unmap(process, address, length, time);
                 self.map(process, thread, address, length, stack, time);
@@ -126,12 +141,13 @@ impl Session {
             Event::Unmap { address, length, tentative: may_fail } => {
                 let removed = self.unmap(process, address, length, time);
                 if may_fail && !removed.is_empty() {
-                    self.tentative.insert(thread, removed);
+                    self.tentative.insert(thread, Tentative { address, objects: removed });
                 }
             }
-            Event::Ununmap { .. } => {
+            Event::Ununmap { address, .. } => {
+                let tentative = tentative.of(address);
                 // Pieces that reached beyond the range are part of what is put back.
-                for Tentative { addr, object, .. } in &tentative {
+                for Released { addr, object, .. } in &tentative {
                     let maps = &mut self.tasks.processes[process].space.maps;
                     maps.remove_range(*addr, addr.saturating_add(object.bytes));
                 }
@@ -147,21 +163,21 @@ impl Session {
         }
     }
 
-    fn repeated(&mut self, pid: i32, stack: u64, size: u64, count: u64) {
-        if let Some(process) = self.tasks.latest(pid) {
+    fn repeated(&mut self, pid: i32, stack: u64, size: u64, count: u64, time: i64) {
+        if let Some(process) = self.tasks.at(pid, time) {
             let stack = self.stacks.number(process, SiteKind::Heap, stack);
             self.stacks.repeated(stack, size, count);
         }
     }
 
     fn freed(&mut self, pid: i32, address: u64, version: u32, time: i64) {
-        if let Some(process) = self.tasks.latest(pid) {
+        if let Some(process) = self.tasks.at(pid, time) {
             self.release(process, address, version, time);
         }
     }
 
     /// Ends the block at `addr`, unless it is younger than the release.
-    fn release(&mut self, process: ProcessId, addr: u64, version: u32, time: i64) -> Option<Tentative> {
+    fn release(&mut self, process: ProcessId, addr: u64, version: u32, time: i64) -> Option<Released> {
         let heap = self.live(process, SiteKind::Heap);
         let Some(object) = heap.remove_if(addr, |live| !is_younger(live.version, version)) else {
             // A late release: what now lies there has ended it.
@@ -169,10 +185,10 @@ impl Session {
             self.evicted.explain(process, addr, version, has_successor);
             return None;
         };
-        let (kind, bytes, lived) = (SiteKind::Heap, object.bytes, Some(time - object.start));
+        let (kind, bytes, lived) = (SiteKind::Heap, object.bytes, Some(time.saturating_sub(object.start)));
         self.stacks.released(object.stack, bytes, lived);
         let row = self.released(process, kind, addr, object, time);
-        Some(Tentative { kind, addr, object, row, bytes, lived })
+        Some(Released { kind, addr, object, row, bytes, lived })
     }
 
     /// A new heap block. `replaces`: the one before at its address was released, and this is the only word of it.
@@ -216,7 +232,7 @@ impl Session {
             self.evicted.add(process, at, old.version);
         }
         self.live(process, kind).remove(at);
-        self.stacks.released(old.stack, old.bytes, Some(time - old.start));
+        self.stacks.released(old.stack, old.bytes, Some(time.saturating_sub(old.start)));
         self.released(process, kind, at, old, time);
     }
 
@@ -229,9 +245,9 @@ impl Session {
     }
 
     /// Releases what the program unmapped; returns it as it was.
-    fn unmap(&mut self, process: ProcessId, address: u64, length: u64, time: i64) -> Vec<Tentative> {
-        // The kernel unmaps whole pages.
-        let end = address.saturating_add(length).next_multiple_of(self.page_bytes);
+    fn unmap(&mut self, process: ProcessId, address: u64, length: u64, time: i64) -> Vec<Released> {
+        // The kernel unmaps whole pages. What no kernel does, a stray pointer of the program may have written.
+        let end = address.saturating_add(length).checked_next_multiple_of(self.page_bytes).unwrap_or(u64::MAX);
         let kind = SiteKind::Mmap;
         let mut removed = Vec::new();
         for (addr, object) in self.live(process, kind).remove_range(address, end) {
@@ -245,10 +261,10 @@ impl Session {
                 .collect();
             let left: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
             // What is left of it is the same object still.
-            let lived = pieces.is_empty().then_some(time - object.start);
+            let lived = pieces.is_empty().then_some(time.saturating_sub(object.start));
             let bytes = object.bytes - left.min(object.bytes);
             self.stacks.released(object.stack, bytes, lived);
-            removed.push(Tentative { kind, addr, object, row, bytes, lived });
+            removed.push(Released { kind, addr, object, row, bytes, lived });
             if row.is_some() {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
             }
@@ -257,8 +273,8 @@ impl Session {
     }
 
     /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
-    fn take_back(&mut self, process: ProcessId, released: Vec<Tentative>) {
-        for Tentative { kind, addr, object, row, bytes, lived } in released {
+    fn take_back(&mut self, process: ProcessId, released: Vec<Released>) {
+        for Released { kind, addr, object, row, bytes, lived } in released {
             self.stacks.revived(object.stack, bytes, lived);
             self.live(process, kind).insert(addr, object);
             if let Some(row) = row {
@@ -266,5 +282,101 @@ impl Session {
                 self.sink.take_back(row);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numamma_trace::DatasetWriter;
+    use numamma_wire::Api;
+
+    use super::*;
+    use crate::sink::Sink;
+    use crate::space::Space;
+
+    /// A session in which a process 7 has begun at time 100.
+    fn session(dir: &tempfile::TempDir) -> Session {
+        let writer = DatasetWriter::create(&dir.path().join("d"), false).expect("a dataset");
+        let mut session = Session::new(Sink::new(writer), 1_000_000, 4096);
+        session.tasks.start_process(7, 1, Space::default(), String::new(), 100);
+        session
+    }
+
+    fn alloc(address: u64, version: u32) -> Event {
+        Event::Alloc { api: Api::Malloc, address, size: 64, stack: 5, version, replaces: false }
+    }
+
+    /// Count and releases of call stack 5, by process.
+    fn counted(session: &Session) -> Vec<(ProcessId, u64, u64)> {
+        let stacks = session.stacks.stacks.iter().zip(&session.stacks.accounts);
+        stacks.map(|(stack, account)| (stack.process, account.count, account.freed)).collect()
+    }
+
+    /// Events in between may have been lost: what was released meanwhile is not what is taken back.
+    #[test]
+    fn only_what_failed_is_taken_back() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut session = session(&dir);
+        for (address, taken_back, freed) in [(0x1000, 0x1000, 0), (0x2000, 0x3000, 1)] {
+            session.event(110, 7, 7, &alloc(address, 1));
+            session.event(120, 7, 7, &Event::Free { api: Api::Realloc, address, tentative: true, version: 2 });
+            session.event(130, 7, 7, &Event::Unfree { address: taken_back });
+            assert_eq!(counted(&session)[0].2, freed, "{address:x} {taken_back:x}");
+        }
+        let map = |address| Event::Map {
+            address,
+            length: 4096,
+            prot: 3,
+            file_backed: false,
+            stack: 6,
+            offset: 0,
+            flags: 0x22,
+        };
+        for (address, taken_back, freed) in [(0x10_0000, 0x10_0000, 0), (0x20_0000, 0x30_0000, 1)] {
+            session.event(140, 7, 7, &map(address));
+            session.event(150, 7, 7, &Event::Unmap { address, length: 4096, tentative: true });
+            session.event(160, 7, 7, &Event::Ununmap { address: taken_back, length: 4096 });
+            assert_eq!(counted(&session)[1].2, freed, "{address:x} {taken_back:x}");
+        }
+    }
+
+    /// What a stray pointer of the program may have written.
+    #[test]
+    fn no_number_is_too_large() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut session = session(&dir);
+        for (address, size) in [(u64::MAX, u64::MAX), (u64::MAX - 100, 50), (1, u64::MAX), (0, u64::MAX)] {
+            let (api, stack, length) = (Api::Malloc, 5, size);
+            for version in 1..4 {
+                session.event(i64::MAX, 7, 7, &Event::Alloc { api, address, size, stack, version, replaces: false });
+            }
+            let (prot, file_backed, offset, flags) = (3, false, 0, 0x22);
+            for _ in 0..3 {
+                session.event(i64::MIN, 7, 7, &Event::Map { address, length, prot, file_backed, stack, offset, flags });
+                session.event(i64::MAX, 7, 7, &Event::Unmap { address, length, tentative: true });
+                session.event(i64::MAX, 7, 7, &Event::Ununmap { address, length });
+                session.event(i64::MAX, 7, 7, &Event::Free { api, address, tentative: true, version: 9 });
+                session.event(i64::MAX, 7, 7, &Event::Unfree { address });
+                session.event(i64::MAX, 7, 7, &Event::Repeat { stack, size, count: u64::MAX });
+                session.event(i64::MAX, 7, 7, &Event::Break { old: address, new: size, stack });
+            }
+        }
+    }
+
+    /// A thread's table of recent blocks is read when the thread is gone; with exec, its ids live on.
+    #[test]
+    fn what_an_old_image_had_outstanding_is_not_the_new_ones() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut session = session(&dir);
+        session.event(110, 7, 7, &alloc(0x1000, 1));
+        session.tasks.end_process(7, 200);
+        session.tasks.start_process(7, 1, Space::default(), String::new(), 200);
+        session.event(210, 7, 7, &alloc(0x1000, 1));
+        session.event(110, 7, 7, &Event::Repeat { stack: 5, size: 64, count: 3 });
+        session.event(110, 7, 7, &Event::Free { api: Api::Malloc, address: 0x1000, tentative: false, version: 1 });
+        assert_eq!(counted(&session), [(0, 4, 4), (1, 1, 0)]);
+        // Of whom nothing is known any more.
+        session.event(90, 7, 7, &Event::Repeat { stack: 5, size: 64, count: 3 });
+        assert_eq!(counted(&session), [(0, 4, 4), (1, 1, 0)]);
     }
 }

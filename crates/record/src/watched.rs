@@ -36,7 +36,7 @@ impl Session {
         }
         let thread = self.tasks.thread(pid, tid, time);
         let pointer = registers.general[usize::from(STACK_POINTER)];
-        self.learn_stack(thread, pointer, time);
+        self.learn_stack(thread, pointer);
         let row = &self.tasks.threads[thread].row;
         let own = (row.stack_low as u64..row.stack_high as u64).contains(&pointer);
         let stack_high = if own { row.stack_high as u64 } else { pointer.saturating_add(UNKNOWN_STACK) };

@@ -33,12 +33,18 @@ loss_kinds! {
     HeapRing = "heap_ring_full",
         "Allocation events that were dropped because the recorder did not keep up.",
         "leave the recorder a CPU of its own, or record without allocations (--no-heap)";
+    LostReleases = "releases_lost",
+        "Releases among the dropped allocation events: these objects seem to live on.",
+        "a consequence of heap_ring_full; see that";
     NoRing = "heap_no_ring",
         "Allocation events of threads that found no free ring.",
         "more threads lived at once than there are rings (4096): record without allocations (--no-heap)";
     NoRingMemory = "heap_ring_not_mapped",
         "Allocation events of threads that could not map their ring.",
         "raise the limit on address space (ulimit -v); a program that calls chroot must have started its threads before";
+    Filtered = "heap_filtered",
+        "Allocation events of threads and processes that began when their process had put itself under a filter of system calls (seccomp): they could not open a ring.",
+        "record without the program's sandbox, if it can be switched off";
     Confined = "confined",
         "Processes that forbade themselves to read the time or nearly all system calls (seccomp strict mode, PR_SET_TSC): not recorded from then on.",
         "record without the program's sandbox, if it can be switched off";
@@ -46,8 +52,8 @@ loss_kinds! {
         "Objects whose release was not seen, ended when another took their address.",
         "a consequence of heap_ring_full or of an allocator inside the program; see those";
     UntrackedProcess = "untracked_process",
-        "Processes whose allocations were not seen because the library was not loaded (static, setuid or 32-bit program, or cleared environment).",
-        "link the program dynamically and keep LD_PRELOAD and NUMAMMA_SEGMENT in its environment";
+        "Processes whose allocations were not seen because the library was not loaded (static, setuid or 32-bit program, or cleared environment), or because another program put them under a filter of system calls (seccomp) and executed them.",
+        "link the program dynamically, keep LD_PRELOAD and NUMAMMA_SEGMENT in its environment, and record without the sandbox";
     OwnAllocator = "own_allocator",
         "Processes that bring their own malloc inside the executable: its objects are not seen.",
         "link the allocator as a shared library";

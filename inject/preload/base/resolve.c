@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #define VERSION_HIDDEN 0x8000 /* an old version of a symbol, kept for old binaries */
 
@@ -163,6 +164,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     bool executable = walk->index++ == 0;
     if (contains(info, (uintptr_t)&visit, &low, &high)) {
         walk->past_self = true;
+        walk->objects->own_low = low;
+        walk->objects->own_high = high;
         return 0;
     }
     if (!read_table(info, &table))
@@ -183,7 +186,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 struct allocator_walk {
-    uintptr_t malloc, mmap;
+    uintptr_t malloc;
     struct nmm_objects *objects;
 };
 
@@ -195,7 +198,8 @@ static int visit_allocator(struct dl_phdr_info *info, size_t size, void *data)
     if (contains(info, walk->malloc, &low, &high)) {
         walk->objects->allocator_low = low;
         walk->objects->allocator_high = high;
-        walk->objects->allocator_is_libc = contains(info, walk->mmap, &unused, &unused);
+        /* Not by mmap: libtcmalloc has one of its own. */
+        walk->objects->allocator_is_libc = contains(info, (uintptr_t)&getauxval, &unused, &unused);
     }
     return 0;
 }
@@ -209,11 +213,24 @@ void nmm_resolve(const struct nmm_symbol *symbols, size_t count, struct nmm_obje
     dl_iterate_phdr(visit, &walk);
 
     struct allocator_walk allocator = {.objects = objects};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (same(symbols[i].name, "malloc"))
             allocator.malloc = (uintptr_t)nmm_load(symbols[i].slot);
-        if (same(symbols[i].name, "mmap"))
-            allocator.mmap = (uintptr_t)nmm_load(symbols[i].slot);
-    }
     dl_iterate_phdr(visit_allocator, &allocator);
+}
+
+void *nmm_resolve_in_vdso(const char *name)
+{
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
+    struct table table;
+    if (header == NULL)
+        return NULL;
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)((uintptr_t)header + header->e_phoff);
+    struct dl_phdr_info info = {.dlpi_phdr = segments, .dlpi_phnum = header->e_phnum};
+    for (int i = 0; i < header->e_phnum; i++)
+        if (segments[i].p_type == PT_LOAD) {
+            info.dlpi_addr = (uintptr_t)header + segments[i].p_offset - segments[i].p_vaddr;
+            break;
+        }
+    return read_table(&info, &table) ? find(&table, name, true) : NULL;
 }

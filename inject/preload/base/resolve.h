@@ -18,10 +18,14 @@ struct nmm_objects {
     bool own_allocator;     /* the executable itself defines malloc: then ours is never called */
     uintptr_t allocator_low, allocator_high; /* the object that malloc is in */
     bool allocator_is_libc;
+    uintptr_t own_low, own_high; /* our own object */
 };
 
 /* Fills the slots of all symbols that can be found. Takes no lock but the loader's own, allocates nothing, may be called
  * by several threads at once. */
 void nmm_resolve(const struct nmm_symbol *symbols, size_t count, struct nmm_objects *objects);
+
+/* A function of the kernel's own object in every process (vDSO); NULL if it has none. */
+void *nmm_resolve_in_vdso(const char *name);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef NMM_SYS_H
 #define NMM_SYS_H
 
+#include <errno.h>
 #include <sys/syscall.h>
 
 #include "common.h"
@@ -38,6 +39,15 @@ static inline long nmm_syscall(long n, long a, long b, long c, long d, long e, l
 
 /* A result of nmm_syscall that is an error, as errno. */
 static inline bool nmm_failed(long result) { return result < 0 && result >= -4095; }
+
+/* What libc makes of it. */
+static inline long nmm_libc_result(long result)
+{
+    if (!nmm_failed(result))
+        return result;
+    errno = (int)-result;
+    return -1;
+}
 
 static inline int nmm_gettid(void) { return (int)nmm_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0); }
 static inline int nmm_getpid(void) { return (int)nmm_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0); }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "attach.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "../base/sys.h"
@@ -19,16 +20,17 @@ void nmm_wipe(void *memory, size_t bytes)
         nmm_store(word++, 0);
 }
 
-/* Searches that found all rings taken are repeated ever more seldom: each looks at every ring. */
+/* Searches that failed are repeated ever more seldom, after so many events at most: each looks at every ring. */
 #define LONGEST_PAUSE 1024
 
-enum claim { CLAIMED, NONE_FREE, NOT_MAPPED };
+enum claim { CLAIMED, NONE_FREE, NOT_MAPPED, FILTERED };
 
 static enum claim claim_free_ring(struct nmm_thread *self)
 {
     struct nmm_segment *segment = nmm_process.segment;
     const uint32_t count = nmm_process.ring_count;
     const uint32_t first = nmm_load(&segment->next_ring);
+    const int pid = nmm_getpid(), tid = nmm_gettid();
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (first + i) % count;
         struct nmm_ring *ring = &nmm_process.rings[index];
@@ -40,16 +42,18 @@ static enum claim claim_free_ring(struct nmm_thread *self)
         uint32_t free = NMM_RING_FREE;
         if (!__atomic_compare_exchange_n(&ring->state, &free, NMM_RING_OWNED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
+        /* At once: if we are killed now, the recorder must know whose it was. */
+        nmm_store(&ring->tid, tid);
+        nmm_store_release(&ring->pid, nmm_process.ids_shared ? pid : 0);
         char *memory = nmm_map_ring(index);
         if (memory == NULL) {
+            nmm_store(&ring->pid, 0);
+            nmm_store(&ring->tid, 0);
             nmm_store_release(&ring->state, NMM_RING_FREE);
             return NOT_MAPPED;
         }
         nmm_store(&segment->next_ring, index + 1);
 
-        const int pid = nmm_getpid();
-        nmm_store(&ring->tid, nmm_gettid());
-        nmm_store_release(&ring->pid, nmm_process.ids_shared ? pid : 0);
         self->recent = (struct nmm_recent *)memory;
         self->memo = (struct nmm_memo *)(memory + NMM_PAGE);
         self->words = (uint64_t *)(memory + NMM_RING_EXTRA);
@@ -71,16 +75,17 @@ static enum claim claim_free_ring(struct nmm_thread *self)
 }
 
 /* All rings may be taken only because the recorder has not yet released those of ended threads. So it is waited for, but
- * once that was in vain the threads are simply too many, and nobody waits any more. */
+ * once that was in vain the threads are simply too many, and nobody waits any more, in no process, until one is released. */
 static enum claim claim_ring(struct nmm_thread *self)
 {
     enum claim claim = claim_free_ring(self);
     if (claim != NONE_FREE)
         return claim;
     nmm_wake_recorder();
-    for (struct nmm_wait wait = nmm_begin_wait(); !nmm_load(&nmm_process.no_ring);) {
+    uint32_t *in_vain = &nmm_process.segment->no_ring;
+    for (struct nmm_wait wait = nmm_begin_wait(); !nmm_load(in_vain);) {
         if (!nmm_go_on_waiting(&wait, false))
-            nmm_store(&nmm_process.no_ring, 1);
+            nmm_store(in_vain, 1);
         else if ((claim = claim_free_ring(self)) != NONE_FREE)
             return claim;
     }
@@ -117,10 +122,12 @@ static void announce(struct nmm_thread *self)
 static void count_without_ring(enum claim claim)
 {
     struct nmm_segment *segment = nmm_process.segment;
-    __atomic_fetch_add(claim == NOT_MAPPED ? &segment->lost_no_map : &segment->lost_no_ring, 1, __ATOMIC_RELAXED);
+    uint64_t *lost = claim == NOT_MAPPED ? &segment->lost_no_map
+        : claim == FILTERED              ? &segment->lost_filtered
+                                         : &segment->lost_no_ring;
+    __atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
 }
 
-/* Searches that failed are repeated ever more seldom. */
 static bool get_ring(struct nmm_thread *self)
 {
     if (self->claim_countdown > 0) {
@@ -138,6 +145,15 @@ static bool get_ring(struct nmm_thread *self)
     return false;
 }
 
+/* What attached on this thread was left by a longjmp out of a handler. Before it has a ring, a thread does not know its stack;
+ * but a handler that interrupts lies close below, unless it has a stack of its own. */
+#define CLOSE (1u << 20)
+static bool was_left(const struct nmm_thread *self, uintptr_t now)
+{
+    const uintptr_t then = self->attaching_frame;
+    return self->stack.high != 0 ? nmm_is_gone(self, then, now) : now >= then && now - then < CLOSE && !nmm_on_signal_stack();
+}
+
 NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
 {
     if (nmm_load(&nmm_process.segment->closed) || nmm_load(&nmm_process.muted))
@@ -145,12 +161,16 @@ NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
     /* Nothing to do: a handler inside the allocator asks too, and another may interrupt it. */
     if (!self->attaching && self->ring != NULL && !nmm_forked() && nmm_load(&nmm_process.announced))
         return self;
+    if (self->attaching && was_left(self, (uintptr_t)__builtin_frame_address(0)))
+        self->attaching = false;
     /* A handler that interrupts us below finds `attaching` and does without; and where system calls are filtered, no new
      * thread or process can attach. Counted, since there is no ring to tell. */
     if (self->attaching || nmm_load(&nmm_process.quiet)) {
-        count_without_ring(NONE_FREE);
+        count_without_ring(self->attaching ? NONE_FREE : FILTERED);
         return NULL;
     }
+    self->attaching_frame = (uintptr_t)__builtin_frame_address(0);
+    nmm_signal_fence();
     self->attaching = true;
     nmm_signal_fence();
     bool ready = true;
@@ -165,7 +185,20 @@ NMM_COLD struct nmm_thread *nmm_attach(struct nmm_thread *self)
     return ready ? self : NULL;
 }
 
-void nmm_be_quiet(void) { nmm_store(&nmm_process.quiet, 1); }
+NMM_COLD bool nmm_on_signal_stack(void)
+{
+    stack_t stack = {0};
+    return !nmm_load(&nmm_process.quiet) && nmm_syscall(SYS_sigaltstack, 0, (long)&stack, 0, 0, 0, 0) == 0
+        && stack.ss_flags & SS_ONSTACK;
+}
+
+void nmm_be_quiet(void)
+{
+    /* Where the clock is itself a system call, there is no time left to stamp events with. */
+    if (nmm_process.segment && !nmm_process.tsc && (nmm_vdso_clock == NULL || !nmm_process.segment->vdso_clock))
+        nmm_be_mute();
+    nmm_store(&nmm_process.quiet, 1);
+}
 
 void nmm_be_mute(void)
 {

@@ -23,7 +23,7 @@ bool nmm_ids_are_shared(void);
 struct nmm_thread *nmm_attach(struct nmm_thread *self);
 
 /* The program forbids itself system calls that it does not list: from now on we make none. Threads that have a ring go on;
- * others are counted. */
+ * others are counted. If events cannot be stamped without one, it is not recorded any more. */
 void nmm_be_quiet(void);
 
 /* The program forbids itself nearly all system calls, or to read the time: it is not recorded any more. */
@@ -33,12 +33,16 @@ void nmm_be_mute(void);
  * longjmp out of a signal handler has left; true if a call into the allocator remains. */
 bool nmm_is_nested(struct nmm_thread *self, uintptr_t frame);
 
+/* Whether a signal handler runs on a stack of its own, as far as that can be asked. */
+bool nmm_on_signal_stack(void);
+
 /* Whether the code with frame `then` has been left by a longjmp, seen from a hook with frame `now` that was called later. On
- * one stack, whatever that hook interrupted is above it. Frames on different stacks cannot be compared: then it is not. */
+ * one stack, whatever that hook interrupted is above it. Frames on different stacks cannot be compared: then it is not. Nor can
+ * those of a handler whose stack is an array of a function below: it lies within the bounds. */
 static inline bool nmm_is_gone(const struct nmm_thread *self, uintptr_t then, uintptr_t now)
 {
     uintptr_t low = self->stack.low, size = self->stack.high - low;
-    return then - low < size && now - low < size && now >= then;
+    return then - low < size && now - low < size && now >= then && !nmm_on_signal_stack();
 }
 
 /* Permission to emit, or NULL. NULL also inside the real allocator: what it calls is not the program's doing. */

@@ -12,6 +12,7 @@
 #include "../unwind/unwind.h"
 #include "attach.h"
 #include "emulate.h"
+#include "filter.h"
 #include "ring.h"
 #include "stack.h"
 
@@ -186,33 +187,9 @@ static void end_rings_of_old_image(void)
     }
 }
 
-void nmm_join(void)
+/* What the header says, which only the recorder has written. */
+static void read_header(const struct nmm_segment *segment)
 {
-    const char *path = nmm_shared_file(NMM_ENV_SEGMENT "=");
-    if (path == NULL || getauxval(AT_SECURE))
-        return;
-    size_t length = 0;
-    while (path[length])
-        length++;
-    if (length >= sizeof nmm_process.path)
-        return;
-    struct stat stat;
-    struct nmm_segment *segment = map_segment(path, &stat);
-    if (segment == NULL)
-        return;
-    if (segment->exact && !nmm_is_emulated()) {
-        nmm_emulate();
-        nmm_unmap(segment, segment->rings_offset);
-        return;
-    }
-    if (!map_tables(segment->ring_count)) {
-        nmm_unmap(segment, segment->rings_offset);
-        return;
-    }
-    for (size_t i = 0; i <= length; i++)
-        nmm_process.path[i] = path[i];
-    nmm_process.device = stat.st_dev;
-    nmm_process.inode = stat.st_ino;
     nmm_process.rings = (struct nmm_ring *)((char *)segment + segment->header_bytes);
     nmm_process.rings_offset = segment->rings_offset;
     nmm_process.ring_bytes = segment->ring_bytes;
@@ -222,12 +199,59 @@ void nmm_join(void)
     nmm_process.collapse = segment->heap != 0 && segment->collapse != 0;
     nmm_process.exact = segment->exact != 0;
     nmm_process.tsc = segment->clock == NMM_CLOCK_TSC;
-    nmm_process.ids_shared = nmm_ids_are_shared();
-    nmm_measure_tls();
-    /* Not by clock_gettime: a sanitizer's, which is not ready yet, may stand before libc's. */
+}
+
+/* Where the segment is, for the rings to be mapped later. */
+static bool keep_path(const char *path, const struct stat *stat)
+{
+    size_t length = 0;
+    do {
+        if (length == sizeof nmm_process.path)
+            return false;
+        nmm_process.path[length] = path[length];
+    } while (path[length++]);
+    nmm_process.device = stat->st_dev;
+    nmm_process.inode = stat->st_ino;
+    return true;
+}
+
+static uint64_t new_seed(void)
+{
+    /* Not by a function of libc: a sanitizer's, which is not ready yet, may stand before it. */
     struct timespec now = {0};
     nmm_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0);
-    nmm_process.seed = ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) ^ (uint64_t)nmm_getpid() << 40;
+    return ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) ^ (uint64_t)nmm_getpid() << 40;
+}
+
+/* The segment is as it should be: all that is to be known before it becomes visible. */
+static bool prepare(const struct nmm_segment *segment, const char *path, const struct stat *stat)
+{
+    if (segment->exact && !nmm_is_emulated()) {
+        nmm_emulate();
+        return false;
+    }
+    if (!keep_path(path, stat) || !map_tables(segment->ring_count))
+        return false;
+    read_header(segment);
+    nmm_process.ids_shared = nmm_ids_are_shared();
+    nmm_measure_tls();
+    nmm_process.seed = new_seed();
+    return true;
+}
+
+void nmm_join(void)
+{
+    const char *path = nmm_shared_file(NMM_ENV_SEGMENT "=");
+    if (path == NULL || getauxval(AT_SECURE) || nmm_is_filtered(path))
+        return;
+    struct stat stat;
+    struct nmm_segment *segment = map_segment(path, &stat);
+    if (segment == NULL)
+        return;
+    if (!prepare(segment, path, &stat)) {
+        nmm_unmap(segment, segment->rings_offset);
+        return;
+    }
     nmm_store_release(&nmm_process.segment, segment);
     if (nmm_process.ids_shared)
         end_rings_of_old_image();

@@ -8,11 +8,15 @@
 
 /* A stall of the program is bounded: steps of 50 us, doubled up to 3.2 ms, 1 s in all. Then events are lost instead. After
  * a whole wait in vain, the process waits no longer than 5 ms until the recorder is seen to move. */
+#ifndef FIRST_STEP
 #define FIRST_STEP 50000
+#endif
 #define LAST_STEP 3200000
 #define ASK_FROM_STEP 400000
 #define LONGEST_STALL 1000000000
 #define SHORT_STALL 5000000
+
+int (*nmm_vdso_clock)(clockid_t, struct timespec *);
 
 NMM_COLD bool nmm_is_nested(struct nmm_thread *self, uintptr_t frame)
 {
@@ -67,16 +71,25 @@ static void close_if_recorder_is_gone(void)
         __atomic_store_n(&segment->closed, 1, __ATOMIC_SEQ_CST);
 }
 
-struct nmm_wait nmm_begin_wait(void) { return (struct nmm_wait){nmm_monotonic(), FIRST_STEP}; }
+struct nmm_wait nmm_begin_wait(void) { return (struct nmm_wait){0, FIRST_STEP}; }
+
+/* A pause; returns how long it was. By what the kernel says of it, for a clock may stand still. */
+static uint64_t pause_for(long nanoseconds)
+{
+    const struct timespec whole = {.tv_nsec = nanoseconds};
+    struct timespec rest = {0};
+    const long result = nmm_syscall(SYS_nanosleep, (long)&whole, (long)&rest, 0, 0, 0, 0);
+    /* A signal cuts it short. That it took any time at all is for us to say, or a storm of them would make it endless. */
+    const bool cut = result == -EINTR && rest.tv_sec == 0 && rest.tv_nsec > 0 && rest.tv_nsec < nanoseconds;
+    return (uint64_t)(cut ? nanoseconds - rest.tv_nsec + 1000 : nanoseconds);
+}
 
 NMM_COLD bool nmm_go_on_waiting(struct nmm_wait *wait, bool in_vain_before)
 {
     const uint64_t limit = in_vain_before ? SHORT_STALL : LONGEST_STALL;
-    /* By the clock: signals cut the pauses short. */
-    if (nmm_load(&nmm_process.quiet) || nmm_load(&nmm_process.segment->closed) || nmm_monotonic() - wait->begin >= limit)
+    if (nmm_load(&nmm_process.quiet) || nmm_load(&nmm_process.segment->closed) || wait->waited >= limit)
         return false;
-    const struct timespec pause = {.tv_nsec = wait->step};
-    nmm_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+    wait->waited += pause_for(wait->step);
     if (wait->step >= ASK_FROM_STEP)
         close_if_recorder_is_gone();
     if (wait->step < LAST_STEP)

@@ -25,13 +25,21 @@
 
 #include <time.h>
 
+#include "../base/sys.h"
 #include "state.h"
 
-/* Nanoseconds. The vDSO's: no system call. */
+/* The kernel's clock_gettime in the vDSO, found by nmm_start. Not libc's by name: libraries that fake the time stand before
+ * that, and may allocate; besides, samples bear the kernel's time. NULL: there is none. */
+extern int (*nmm_vdso_clock)(clockid_t, struct timespec *);
+
+/* Nanoseconds. */
 static inline uint64_t nmm_monotonic(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct timespec now = {0};
+    if (likely(nmm_vdso_clock != NULL))
+        nmm_vdso_clock(CLOCK_MONOTONIC, &now);
+    else
+        nmm_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -78,7 +86,7 @@ void nmm_wake_recorder(void);
 
 /* A bounded wait for the recorder: `for (wait = nmm_begin_wait(); nmm_go_on_waiting(&wait, ..);) look again`. */
 struct nmm_wait {
-    uint64_t begin;
+    uint64_t waited;
     long step;
 };
 struct nmm_wait nmm_begin_wait(void);

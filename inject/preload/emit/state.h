@@ -21,7 +21,9 @@ struct nmm_process {
     bool tsc;                       /* events are stamped with the time stamp counter */
     bool own_allocator;             /* the executable brings its own malloc */
     bool allocator_is_libc;
+    bool operators;                 /* that object has the operators new and delete of C++, too */
     uintptr_t allocator_low, allocator_high; /* the object that malloc is in */
+    uintptr_t own_low, own_high;    /* our own */
 
     /* NMM_ALIVE here; the kernel wipes it to 0 in the child of a fork (MADV_WIPEONFORK), however the fork was made. A vfork
      * shares our memory, so it is not wiped there, and rightly so: that child also shares our heap and our ring. */
@@ -38,7 +40,6 @@ struct nmm_process {
     uint32_t quiet;                 /* the program has put itself under a filter of system calls: we make none */
     uint32_t muted;                 /* it has forbidden itself even to read the time */
     uint32_t announced;             /* NMM_PROCESS was sent */
-    uint32_t no_ring;               /* a whole wait for a free ring was in vain */
     uint64_t stalled;               /* a whole wait for room was in vain: which ring, and its tail; see ring.c */
     uintptr_t tls_bytes;            /* from the lowest static TLS block to the thread pointer */
 };
@@ -78,6 +79,7 @@ struct nmm_thread {
     uintptr_t writer_frame;         /* of the outermost emitter */
 
     bool attaching;
+    uintptr_t attaching_frame;      /* of what attaches */
     uintptr_t allocator_frame;      /* of the hook that made the outermost of them */
     char *scratch, *scratch_end;    /* while set, allocations are served from here; see thread.c */
 

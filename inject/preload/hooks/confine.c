@@ -1,7 +1,6 @@
 /* Programs that put themselves under restrictions which would make our system calls, or our readings of the time stamp
  * counter, fatal to them. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
@@ -35,11 +34,7 @@ int nmm_hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c
     confining(option, a);
     if (nmm_real.prctl)
         return nmm_real.prctl(option, a, b, c, d);
-    const long result = nmm_syscall(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d, 0);
-    if (!nmm_failed(result))
-        return (int)result;
-    errno = (int)-result;
-    return -1;
+    return (int)nmm_libc_result(nmm_syscall(SYS_prctl, option, (long)a, (long)b, (long)c, (long)d, 0));
 }
 
 #if defined(__x86_64__)
@@ -60,13 +55,10 @@ __attribute__((used, visibility("hidden"))) void nmm_look_at_syscall(long number
         confining((int)a, (unsigned long)b);
 }
 
-/* What libc makes of a result, where its function was not found (not even tried: a constructor that runs before ours). */
+/* For the code below, where libc's function was not found (not even tried: a constructor that runs before ours). */
 __attribute__((used, visibility("hidden"))) long nmm_syscall_result(long result)
 {
-    if (!nmm_failed(result))
-        return result;
-    errno = (int)-result;
-    return -1;
+    return nmm_libc_result(result);
 }
 
 _Static_assert(SYS_seccomp == 317 && SYS_prctl == 157, "numbers in the code below");

@@ -15,12 +15,14 @@
 #define PAGE 4096
 
 /* Like nmm_enter_hook, for a caller that may be the allocator itself. A call from outside the allocator's code while it is
- * active comes from a signal handler, and counts. */
+ * active comes from a signal handler, and counts. One from our own code was a jump: jemalloc's operator delete goes on to free
+ * in this way. */
 static __attribute__((noinline)) struct nmm_thread *enter_slowly(const uintptr_t *frame)
 {
     struct nmm_thread *self = nmm_enter_hook(frame);
     if (self == NULL && nmm_process.segment && nmm_self.in_allocator && !nmm_self.scratch
-        && !(frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low))
+        && !(frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low)
+        && !(frame[1] - nmm_process.own_low < nmm_process.own_high - nmm_process.own_low))
         self = nmm_attach(&nmm_self);
     return self;
 }
@@ -257,13 +259,6 @@ int nmm_hook_posix_memalign(void **result, size_t alignment, size_t size)
     return error;
 }
 
-static inline bool is_scratch(const void *block)
-{
-    /* Only our own calls run while there is scratch memory, so every block then seen is from it. */
-    (void)block;
-    return nmm_self.scratch != NULL;
-}
-
 /* All but the case that the thread allocated the block itself a moment ago. */
 static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *frame)
 {
@@ -271,7 +266,7 @@ static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *
     if (unlikely(nmm_arena_has(block)))
         return;
     if (unlikely(self == NULL || block == NULL)) {
-        if (FORWARD(free) && !is_scratch(block))
+        if (FORWARD(free)) /* every block that is seen while there is scratch memory is from it */
             release(block);
         return;
     }
@@ -362,4 +357,17 @@ size_t nmm_hook_malloc_usable_size(void *block)
     if (nmm_is_gathered(block))
         return nmm_gathered_size(block);
     return nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : 0;
+}
+
+struct nmm_thread *nmm_heap_enter(const uintptr_t *frame) { return enter(frame); }
+
+void nmm_heap_acquired(struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame)
+{
+    acquired(self, api, block, size, frame);
+}
+
+void nmm_heap_releasing(struct nmm_thread *self, const void *block, const uintptr_t *frame)
+{
+    if (!nmm_recent_released(self, (uintptr_t)block, frame))
+        send_free(self, NMM_NEW, block, false);
 }

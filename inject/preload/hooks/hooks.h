@@ -9,6 +9,7 @@
 #include "../emit/attach.h"
 
 typedef void *nmm_start_routine(void *);
+typedef int nmm_c11_routine(void *);
 
 #define HOOK(result, name, parameters) \
     result nmm_hook_##name parameters __asm__(#name) __attribute__((visibility("default")));
@@ -47,6 +48,17 @@ void nmm_resume_quick(void);
 
 /* Looks again for what was not found: before glibc 2.34, libpthread and libdl may come by dlopen. */
 void nmm_resolve_late(void);
+
+/* What heap.c does for the operators of C++ too: permission to record; a block that was allocated; one that is to be freed. */
+struct nmm_thread *nmm_heap_enter(const uintptr_t *frame);
+void nmm_heap_acquired(struct nmm_thread *self, enum nmm_api api, const void *block, size_t size, const uintptr_t *frame);
+void nmm_heap_releasing(struct nmm_thread *self, const void *block, const uintptr_t *frame);
+
+/* The next definitions were looked for: whether some of these operators are the allocator's. */
+void nmm_operators_found(void);
+
+/* A library was closed, which may have been where an operator was found that came late. */
+void nmm_operators_forget(void);
 
 /* The hook's own frame: [0] its caller's frame pointer, [1] the return address. */
 #define NMM_FRAME ((const uintptr_t *)__builtin_frame_address(0))

@@ -1,6 +1,5 @@
 /* Mappings and the break. Calls that the allocator makes are its own business: they are not recorded. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sys/mman.h>
 
 #include "../base/sys.h"
@@ -21,15 +20,6 @@ static inline struct nmm_thread *enter(const uintptr_t *frame)
     struct nmm_thread *self = nmm_enter_hook(frame);
     bool allocator = frame[1] - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low;
     return allocator && !nmm_process.allocator_is_libc ? NULL : self;
-}
-
-/* What libc makes of a system call's result. */
-static long libc_result(long result)
-{
-    if (!nmm_failed(result))
-        return result;
-    errno = (int)-result;
-    return -1;
 }
 
 static __attribute__((noinline)) void mapped(struct nmm_thread *self, void *address, size_t length, int prot, int flags, off_t offset, const uintptr_t *frame)
@@ -55,7 +45,7 @@ static inline __attribute__((always_inline)) void *map(void *(*real)(void *, siz
     size_t length, int prot, int flags, int fd, off_t offset, const uintptr_t *frame)
 {
     void *result = real ? real(address, length, prot, flags, fd, offset)
-                        : (void *)libc_result(nmm_syscall(SYS_mmap, (long)address, (long)length, prot, flags, fd, offset));
+                        : (void *)nmm_libc_result(nmm_syscall(SYS_mmap, (long)address, (long)length, prot, flags, fd, offset));
     struct nmm_thread *self;
     if (unlikely(nmm_place.plan != NULL) && result != MAP_FAILED && fd < 0 && flags & MAP_ANONYMOUS && prot & PROT_WRITE
         && nmm_self.in_allocator == 0)
@@ -86,7 +76,7 @@ int nmm_hook_munmap(void *address, size_t length)
         unmapping(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, address, length);
     nmm_place_end_mappings((uintptr_t)address, length);
     int result = nmm_real.munmap ? nmm_real.munmap(address, length)
-                                 : (int)libc_result(nmm_syscall(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
+                                 : (int)nmm_libc_result(nmm_syscall(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
     if (self && result != 0)
         unmapping(self, (struct nmm_tag){NMM_UNUNMAP, 0, 0}, address, length);
     return result;
@@ -106,7 +96,7 @@ void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, vo
         nmm_place_end_mappings((uintptr_t)old, old_length);
     void *result = nmm_real.mremap
         ? nmm_real.mremap(old, old_length, length, flags, wanted)
-        : (void *)libc_result(nmm_syscall(SYS_mremap, (long)old, (long)old_length, (long)length, flags, (long)wanted, 0));
+        : (void *)nmm_libc_result(nmm_syscall(SYS_mremap, (long)old, (long)old_length, (long)length, flags, (long)wanted, 0));
     if (self && result != MAP_FAILED)
         mapped(self, result, length, 0, MAP_ANONYMOUS, 0, frame); /* what it maps, and how, is not known here */
     else if (self && moves)
@@ -127,7 +117,7 @@ int nmm_hook_brk(void *end)
     const uintptr_t *frame = NMM_FRAME;
     struct nmm_thread *self = enter(frame);
     if (nmm_real.brk == NULL)
-        return (int)libc_result(-ENOMEM);
+        return (int)nmm_libc_result(-ENOMEM);
     const uintptr_t old = self && nmm_real.sbrk ? (uintptr_t)nmm_real.sbrk(0) : 0;
     int result = nmm_real.brk(end);
     if (self && result == 0)
@@ -140,7 +130,7 @@ void *nmm_hook_sbrk(intptr_t increment)
     const uintptr_t *frame = NMM_FRAME;
     struct nmm_thread *self = enter(frame);
     if (nmm_real.sbrk == NULL)
-        return (void *)libc_result(-ENOMEM);
+        return (void *)nmm_libc_result(-ENOMEM);
     void *old = nmm_real.sbrk(increment);
     if (self && increment != 0 && old != (void *)-1)
         break_moved(self, (uintptr_t)old, (uintptr_t)old + (uintptr_t)increment, frame);

@@ -60,6 +60,7 @@ int nmm_hook_dlclose(void *handle)
     if (nmm_real.dlclose == NULL)
         return -1;
     int result = nmm_real.dlclose(handle);
+    nmm_operators_forget();
     struct nmm_thread *self = nmm_enter_hook(frame);
     if (self && result == 0) {
         /* Another library may come to lie where this one lay: rules and hashes of old addresses must not be taken for new

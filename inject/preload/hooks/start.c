@@ -3,10 +3,18 @@
 
 #include "../base/arena.h"
 #include "../base/resolve.h"
+#include "../emit/ring.h"
 #include "../place/place.h"
+#include "../unwind/find.h"
 #include "../unwind/unwind.h"
 #include "hooks.h"
 #include "thread.h"
+
+#if defined(__x86_64__)
+#define VDSO_CLOCK "__vdso_clock_gettime"
+#else
+#define VDSO_CLOCK "__kernel_clock_gettime"
+#endif
 
 struct nmm_real nmm_real;
 
@@ -44,7 +52,9 @@ static const struct nmm_symbol symbols[] = {
     {"syscall", &nmm_real_syscall},
     {"dlopen", &nmm_real_dlopen},
 #endif
+#ifndef NMM_OLD_LOADER /* to test what is done without */
     {"_dl_find_object", &nmm_dl_find_object},
+#endif
     {"__libc_stack_end", &nmm_libc_stack_end},
     {"__register_atfork", (void **)&nmm_register_atfork},
     {"pthread_self", (void **)&nmm_pthread_self},
@@ -69,6 +79,11 @@ void nmm_start(void)
         nmm_process.allocator_low = objects.allocator_low;
         nmm_process.allocator_high = objects.allocator_high;
         nmm_process.allocator_is_libc = objects.allocator_is_libc;
+        nmm_process.own_low = objects.own_low;
+        nmm_process.own_high = objects.own_high;
+        nmm_operators_found();
+        nmm_vdso_clock = (int (*)(clockid_t, struct timespec *))nmm_resolve_in_vdso(VDSO_CLOCK);
+        nmm_note_objects();
         nmm_store_release(&resolved, 1);
         resolving = false;
     }

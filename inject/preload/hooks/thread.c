@@ -205,6 +205,27 @@ int nmm_hook_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     return error;
 }
 
+/* The same for threads of C11, whose routines return an int: it comes back in the lower half of where a pointer would. */
+static int c11_trampoline(void *data) { return (int)(intptr_t)trampoline(data); }
+
+int nmm_hook_thrd_create(void *thread, nmm_c11_routine *routine, void *argument)
+{
+    struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
+    if (unlikely(nmm_real.thrd_create == NULL))
+        nmm_resolve_late();
+    if (nmm_real.thrd_create == NULL)
+        return 2 /* thrd_error */;
+    const uint32_t number = nmm_place_new_thread();
+    struct start *start
+        = self || nmm_place.plan != NULL ? take_start((nmm_start_routine *)(void *)routine, argument, number) : NULL;
+    if (start == NULL)
+        return nmm_real.thrd_create(thread, routine, argument);
+    int error = nmm_real.thrd_create(thread, c11_trampoline, start);
+    if (error != 0)
+        nmm_store_release(&start->used, 0);
+    return error;
+}
+
 void nmm_hook_pthread_exit(void *result)
 {
     struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);

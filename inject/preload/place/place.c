@@ -9,6 +9,7 @@
 
 #include "../base/sys.h"
 #include "../emit/attach.h"
+#include "../emit/filter.h"
 #include "../hooks/hooks.h"
 #include "../hooks/thread.h"
 #include "../unwind/unwind.h"
@@ -87,7 +88,7 @@ static void leave_old_image(const struct nmm_plan *plan)
 void nmm_place_join(void)
 {
     const char *path = nmm_shared_file(NMM_ENV_PLAN "=");
-    if (path == NULL || getauxval(AT_SECURE))
+    if (path == NULL || getauxval(AT_SECURE) || nmm_is_filtered(path))
         return;
     struct nmm_plan *plan = map_plan(path);
     if (plan == NULL)

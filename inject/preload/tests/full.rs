@@ -59,6 +59,70 @@ fn nobody_reads() {
     );
 }
 
+/// A library that fakes the time: it stands still, and to tell it takes an allocation.
+#[test]
+fn a_clock_that_stands_still() {
+    let clock = r#"
+#include <stdlib.h>
+#include <time.h>
+int clock_gettime(clockid_t clock, struct timespec *now) { (void)clock; free(malloc(14041)); *now = (struct timespec){5, 5}; return 0; }
+"#;
+    let bench = small();
+    let clock = bench.compile("libclock.so", clock, &["-O1", "-shared", "-fPIC"]).display().to_string();
+    let program = bench.compile("program", MANY, &["-O1", "-Wl,--no-as-needed", &clock]);
+    let recording = bench.record(&mut Command::new(&program)).check();
+    assert_eq!((recording.allocs(14001).len(), recording.allocs(14041).len()), (40_000, 0));
+    // Nobody reads: the wait for room ends all the same.
+    let segment = Segment::create(bench.options).expect("a segment");
+    let begin = Instant::now();
+    let (mut child, _) = bench.start(&mut Command::new(&program), &segment);
+    while child.try_wait().expect("wait for the program").is_none() {
+        if begin.elapsed() > Duration::from_secs(20) {
+            child.kill().expect("kill it");
+            panic!("it waits for ever");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Where the clock cannot be read without a system call, a program that filters them is not recorded any more.
+#[test]
+fn a_filter_where_the_clock_is_a_system_call() {
+    let source = r#"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+int main(void)
+{
+    struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {1, all};
+    free(malloc(14051));
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 1;
+    free(malloc(14053));
+    return 0;
+}
+"#;
+    let bench = Bench::new();
+    let program = bench.compile("program", source, &["-O1"]);
+    for vdso_clock in [1, 0] {
+        let segment = Segment::create(bench.options).expect("a segment");
+        segment.header().vdso_clock.store(vdso_clock, SeqCst);
+        let (mut child, _) = bench.start(&mut Command::new(&program), &segment);
+        assert_eq!(child.wait().expect("wait for the program").code(), Some(0));
+        let mut sizes = Vec::new();
+        for ring in segment.rings() {
+            ring.drain(|event| {
+                if let Event::Alloc { size: size @ 14050..14060, .. } = event.expect("sound").event {
+                    sizes.push(size);
+                }
+            });
+        }
+        let (seen, muted) = if vdso_clock == 1 { (&[14051, 14053][..], 0) } else { (&[14051][..], 1) };
+        assert_eq!((&sizes[..], segment.muted()), (seen, muted));
+    }
+}
+
 #[test]
 fn a_small_ring_that_is_read_loses_nothing() {
     let recording = small().run(MANY, &["-O1"]).check();
@@ -127,6 +191,32 @@ int main(void)
     assert!((1500..10_000).contains(&seen), "{seen}");
     // Each call of the others is an allocation and a release that were dropped.
     assert!(recording.lost_no_ring >= 2 * (10_000 - seen as u64), "{} {seen}", recording.lost_no_ring);
+}
+
+/// Where threads are too many, one wait is enough for all processes.
+#[test]
+fn programs_that_are_executed_do_not_wait_one_by_one() {
+    let source = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    free(malloc(14061));
+    for (int i = 0; argc == 1 && i < 8; i++) {
+        int status;
+        if (fork() == 0) { execl("/proc/self/exe", argv[0], "leaf", (char *)0); _exit(1); }
+        wait(&status);
+        if (status) return 1;
+    }
+    return 0;
+}
+"#;
+    let bench = Bench { options: Options { ring_count: 1, ..Options::default() }, ..Bench::new() };
+    let begin = Instant::now();
+    let recording = bench.run(source, &["-O1"]);
+    assert_eq!((recording.exit, recording.allocs(14061).len()), (Some(0), 1));
+    assert!(recording.lost_no_ring >= 16 && begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
 }
 
 /// Short threads, ten alive at once.

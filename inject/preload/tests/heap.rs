@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::Bench;
+use std::process::Command;
+
+use common::{Bench, replay};
 use numamma_wire::{Api, Event, is_younger};
 
 /// One program makes each call with a size of its own; the test finds the event by that size.
@@ -146,6 +148,101 @@ int main()
         let address = recording.printed(name);
         assert_eq!(recording.addresses(size), [address], "{name}");
         assert!(recording.frees(address) >= 1, "{name} is released");
+    }
+}
+
+/// Allocators that define the operators of C++ beside malloc, and never call that from them.
+#[test]
+fn operators_of_a_shared_allocator() {
+    let source = r#"// C++
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+struct alignas(128) Wide { char bytes[128 * 91]; };
+static __attribute__((noinline)) int fails(void) { try { volatile size_t huge = (size_t)1 << 62; char *volatile kept = new char[huge]; delete[] kept; } catch (const std::bad_alloc &) { return 1; } return 0; }
+static __attribute__((noinline)) void deep(int n) { if (n) { deep(n - 1); __asm__ volatile("" : : : "memory"); } else { char *p = new char[30017]; __asm__ volatile("" : : "r"(p) : "memory"); delete[] p; } }
+int main()
+{
+    Wide *w = new Wide; std::printf("wide %p\n", (void *)w); if ((unsigned long)w % 128) return 1; delete w;
+    w = new (std::nothrow) Wide[2]; std::printf("wides %p\n", (void *)w); delete[] w;
+    int *a = new int[12347]; std::printf("array %p\n", (void *)a); delete[] a;
+    struct Plain { char bytes[20011]; } *p = new Plain; std::printf("plain %p\n", (void *)p); delete p;
+    p = new (std::nothrow) Plain; std::printf("nothrow %p\n", (void *)p); operator delete(p, std::nothrow);
+    delete (int *)nullptr;
+    void *freed = std::malloc(500); std::free(freed);
+    for (int i = 0; i < FAILURES; i++) if (!fails()) return 2;
+    deep(20); /* further in than what threw */
+    return 0;
+}
+"#;
+    for allocator in ["jemalloc", "tcmalloc", "tcmalloc_minimal", "mimalloc"] {
+        let (link, library) = (format!("-l{allocator}"), format!("/usr/lib/x86_64-linux-gnu/lib{allocator}.so"));
+        if !std::path::Path::new(&library).exists() {
+            eprintln!("skipped: no {library}");
+            continue;
+        }
+        // Debian's mimalloc is one for C, which does not throw but aborts.
+        let failures = if allocator == "mimalloc" { "-DFAILURES=0" } else { "-DFAILURES=100" };
+        let flags = ["-O1", "-std=c++17", "-Wno-all", failures, "-Wl,--no-as-needed", &link];
+        for bench in [Bench::new(), Bench::collapsing()] {
+            let collapses = bench.options.collapse;
+            let recording = bench.run(source, &flags).check();
+            let sizes = [("wide", 128 * 91), ("wides", 2 * 128 * 91), ("array", 4 * 12347), ("plain", 20011)];
+            for (name, size) in sizes {
+                let address = recording.printed(name);
+                let made = recording.allocs(size);
+                assert!(!made.is_empty(), "{allocator}: {name}, collapsing: {collapses}");
+                assert!(matches!(made[0], Event::Alloc { api: Api::New, address: a, .. } if a == address), "{made:?}");
+                assert!(recording.frees(address) >= 1, "{allocator}: {name} is released");
+            }
+            assert_eq!(recording.addresses(20011).len(), 2, "{allocator}");
+            assert_eq!(recording.addresses(30017).len(), 1, "{allocator}: an exception has left no trace");
+            assert!(!recording.events().iter().any(|event| matches!(event, Event::Free { address: 0, .. })));
+            // jemalloc's go on to free: once is enough.
+            assert_eq!(recording.frees(recording.printed("array")), 1, "{allocator}");
+            if collapses {
+                replay(&recording);
+            }
+        }
+    }
+}
+
+/// A program of C that loads a library of C++: whoever asks for an operator finds ours, and the C++ library comes later.
+#[test]
+fn operators_that_come_late() {
+    let library = r#"// C++
+#include <new>
+#include <string>
+#include <vector>
+extern "C" int work(int n)
+{
+    std::vector<std::string> all;
+    for (int i = 0; i < n; i++) all.push_back(std::string(25013, 'x'));
+    try { volatile size_t huge = (size_t)1 << 62; char *volatile kept = new char[huge]; delete[] kept; } catch (const std::bad_alloc &) { return (int)all.size(); }
+    return 0;
+}
+"#;
+    let source = r#"
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    for (int i = 0; i < 20; i++) {
+        void *handle = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+        if (!handle) return 1;
+        int (*work)(int) = (int (*)(int))dlsym(handle, "work");
+        if (work(10) != 10) return 2;
+        if (dlclose(handle)) return 3;
+    }
+    return 0;
+}
+"#;
+    // With the C++ library beside it, and inside it for everyone to see: then it goes with it.
+    for flags in [&[][..], &["-static-libstdc++", "-static-libgcc"]] {
+        let bench = Bench::new();
+        let path = bench.compile("library.so", library, &[&["-O1", "-shared", "-fPIC"], flags].concat());
+        let program = bench.compile("program", source, &["-O1", "-ldl"]);
+        let recording = bench.record(Command::new(&program).arg(&path)).check();
+        assert_eq!(recording.allocs(25014).len(), 20 * 10, "{flags:?}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Bench, text};
+use numamma_wire::Event;
 
 fn objdump(flag: &str, library: &Path) -> String {
     let output = Command::new("objdump").arg(flag).arg(library).output().expect("run objdump");
@@ -32,9 +33,9 @@ fn loads_on_any_glibc_since_2_17() {
 
 #[test]
 fn exports_its_hooks_only() {
-    let hooks = include_str!("../hooks/hooks.def");
-    let mut wanted: Vec<&str> =
-        hooks.lines().filter_map(|line| line.strip_prefix("HOOK(")?.split(", ").nth(1)).collect();
+    let (hooks, operators) = (include_str!("../hooks/hooks.def"), include_str!("../hooks/operators.def"));
+    let name = |line: &'static str| line.strip_prefix("HOOK(").or(line.strip_prefix("OPERATOR("))?.split(", ").nth(1);
+    let mut wanted: Vec<&str> = hooks.lines().chain(operators.lines()).filter_map(name).collect();
     // In assembler, see confine.c and process.c.
     wanted.extend(["syscall", "dlopen"]);
     wanted.sort();
@@ -87,9 +88,8 @@ fn sources() -> Vec<String> {
     files
 }
 
-#[test]
-fn runs_with_undefined_behaviour_trapped() {
-    let bench = Bench::new();
+/// Builds the library anew, with these flags in addition.
+fn build(bench: &Bench, flags: &[&str]) {
     let output = Command::new("gcc")
         .args([
             "-std=gnu11",
@@ -102,12 +102,61 @@ fn runs_with_undefined_behaviour_trapped() {
             "-fvisibility=hidden",
         ])
         .args(["-ftls-model=initial-exec", "-fno-builtin", "-fexceptions", "-fno-stack-protector", "-Wl,-z,now"])
-        .args(["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-o"])
+        .args(flags)
+        .arg("-o")
         .arg(bench.library())
         .args(sources())
         .output()
         .expect("run gcc");
     assert!(output.status.success(), "{}", text(&output));
+}
+
+/// Before glibc 2.35, finding code takes a lock of the loader's: here, one that a thread holds while it waits for another, which
+/// allocates.
+#[test]
+fn takes_no_lock_of_an_old_loader() {
+    let source = r#"
+#define _GNU_SOURCE
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static atomic_int stage;
+static __attribute__((noinline)) void one(void) { free(malloc(15001)); __asm__ volatile(""); }
+static __attribute__((noinline)) void two(void) { free(malloc(15003)); __asm__ volatile(""); }
+static int callback(struct dl_phdr_info *info, size_t size, void *data) { (void)info, (void)size, (void)data; stage = 1; while (stage == 1) ; return 1; }
+static void *holds(void *arg) { dl_iterate_phdr(callback, 0); return arg; }
+int main(void)
+{
+    pthread_t t;
+    int status;
+    alarm(20);
+    pthread_create(&t, 0, holds, 0);
+    while (stage == 0) ;
+    one();
+    if (fork() == 0) { alarm(20); two(); _exit(0); }
+    wait(&status);
+    stage = 2;
+    pthread_join(t, 0);
+    return status != 0;
+}
+"#;
+    let bench = Bench::new();
+    build(&bench, &["-DNMM_OLD_LOADER"]);
+    let recording = bench.run(source, &["-O1"]).check();
+    for size in [15001, 15003] {
+        let Event::Alloc { stack, .. } = recording.allocs(size)[0] else { panic!() };
+        let (frames, cut) = recording.stack(stack).expect("its stack");
+        assert!(frames.len() >= 3 && !cut, "{size}: {frames:x?}");
+    }
+}
+
+#[test]
+fn runs_with_undefined_behaviour_trapped() {
+    let bench = Bench::new();
+    build(&bench, &["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]);
     let source = r#"
 #include <pthread.h>
 #include <stdlib.h>

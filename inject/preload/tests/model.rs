@@ -260,6 +260,7 @@ impl Reader {
         let next = word(std::ptr::from_ref(&self.header().next_ring).cast());
         let ring = u64::from(self.ring);
         next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |hint| Some(hint.min(ring))).expect("always a value");
+        word(std::ptr::from_ref(&self.header().no_ring).cast()).store(0, Ordering::Relaxed);
         Some(lost)
     }
 
@@ -444,7 +445,8 @@ fn the_recorders_side_is_as_written() {
             "pid.store(Relaxed)",
             "tid.store(Relaxed)",
             "state.store(Release)",
-            "next_ring.fetch_min(Relaxed)"
+            "next_ring.fetch_min(Relaxed)",
+            "no_ring.store(Relaxed)"
         ]
     );
     assert_eq!(accesses(ring, "word"), ["].load(Relaxed)"].map(|_| ".load(Relaxed)"));

@@ -198,6 +198,63 @@ int main(int argc, char **argv)
     assert!(segment.active_rings().all(|ring| ring.has_ended()));
 }
 
+/// Whoever dies, at whatever moment, the recorder knows whose rings there are: else they would be nobody's for ever.
+#[test]
+fn killed_at_each_system_call() {
+    let source = r#"
+#include <pthread.h>
+#include <stdlib.h>
+static void *work(void *arg) { free(malloc(100)); return arg; }
+int main(void) { pthread_t t; work(0); return pthread_create(&t, 0, work, 0) || pthread_join(t, 0); }
+"#;
+    let tracer = r#"
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int status, stops = atoi(argv[1]);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("LD_PRELOAD", argv[2], 1);
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        execv(argv[3], argv + 3);
+        _exit(9);
+    }
+    waitpid(pid, &status, 0);
+    if (ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE)) return 2;
+    pid_t stopped = pid;
+    while (stops-- > 0) {
+        ptrace(PTRACE_SYSCALL, stopped, 0, 0);
+        if ((stopped = waitpid(-1, &status, __WALL)) < 0 || (stopped == pid && WIFEXITED(status))) return 1;
+    }
+    kill(pid, SIGKILL);
+    while (waitpid(-1, &status, __WALL) > 0) ;
+    return 0;
+}
+"#;
+    let bench = Bench::new();
+    let (program, tracer) = (bench.compile("program", source, &["-O1"]), bench.compile("tracer", tracer, &["-O1"]));
+    let mut stops = 0;
+    loop {
+        stops += 1;
+        let segment = Segment::create(Options { ring_count: 4, ..Options::default() }).expect("a segment");
+        let mut command = Command::new(&tracer);
+        command.arg(stops.to_string()).arg(bench.library()).arg(&program).env("NUMAMMA_SEGMENT", segment.path());
+        let status = command.status().expect("run the tracer").code();
+        for ring in segment.active_rings() {
+            assert!(ring.has_ended(), "after {stops} stops: {:?}", ring.owner());
+        }
+        if status != Some(0) {
+            assert_eq!(status, Some(1));
+            break;
+        }
+    }
+    assert!(stops > 50, "{stops}");
+}
+
 #[test]
 fn shells_and_python_run_as_ever() {
     let bench = Bench::new();

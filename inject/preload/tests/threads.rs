@@ -86,6 +86,29 @@ int main(void)
     }
 }
 
+/// Threads of C11 do not come by pthread_create.
+#[test]
+fn stack_bounds_of_c11_threads() {
+    let source = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <threads.h>
+static int work(void *arg) { int local; free(malloc(10011)); printf("local %p\n", (void *)&local); return *(int *)arg - 1000; }
+int main(void)
+{
+    thrd_t t;
+    int result, arg = 7;
+    if (thrd_create(&t, work, &arg) != thrd_success || thrd_join(t, &result) != thrd_success) return 1;
+    return result != -993;
+}
+"#;
+    let recording = Bench::new().run(source, &["-O1"]).check();
+    let starts = starts(&recording);
+    let Event::ThreadStart { main: false, stack_low, stack_high, .. } = starts[1] else { panic!("{starts:?}") };
+    assert!((stack_low..stack_high).contains(&recording.printed("local")), "{starts:x?}");
+    assert_eq!((ends(&recording), recording.allocs(10011).len()), (1, 1));
+}
+
 #[test]
 fn own_bookkeeping_leaves_no_arena_behind() {
     // A thread that never allocates must not get a heap of its own from glibc because of us: each takes 64 MiB of

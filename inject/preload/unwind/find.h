@@ -9,6 +9,9 @@ struct nmm_code {
     const uint8_t *eh_frame_hdr;    /* NULL if it has none */
 };
 
+/* Notes what is loaded, while nobody holds a lock of the loader's. */
+void nmm_note_objects(void);
+
 bool nmm_find_code(uintptr_t pc, struct nmm_code *code);
 
 #endif

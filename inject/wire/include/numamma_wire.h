@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 3u
+#define NMM_WIRE_VERSION 7u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -74,7 +74,7 @@ struct nmm_segment {
     uint32_t clock;         /* NMM_CLOCK_* */
     uint32_t collapse;      /* 1: blocks that come and go may be sent as NMM_REPEAT */
     uint32_t exact;         /* 1: an emulator counts the accesses, and is told what happens: numamma_note.h */
-    uint32_t pad0;
+    uint32_t vdso_clock;    /* 1: the kernel's clock is known to be read without a system call */
 
     /* Changed while the program runs. */
     uint32_t sleeping;      /* recorder: 1 while it waits on `doorbell`; writer: exchanges it to 0 before it wakes */
@@ -86,7 +86,10 @@ struct nmm_segment {
     uint64_t lost_no_ring;  /* writers: events dropped because every ring was taken */
     uint64_t lost_no_map;   /* writers: events dropped because a ring could not be mapped (address space, chroot) */
     uint64_t muted;         /* writers: processes that forbade themselves what recording needs (seccomp, PR_SET_TSC) */
-    uint64_t pad1[3];
+    uint32_t no_ring;       /* 1: a whole wait for a free ring was in vain; the recorder clears it when it releases one */
+    uint32_t pad1;
+    uint64_t lost_filtered; /* writers: events of threads that could not claim a ring under a filter of system calls */
+    uint64_t pad2;
     uint64_t reserved[48];
 };
 
@@ -106,7 +109,7 @@ struct nmm_segment {
 /* Control block of one ring. Each side's words have their own cache line. */
 struct nmm_ring {
     uint32_t state;
-    int32_t pid;            /* 0: not known (being claimed, or the thread is in another pid namespace): never "gone" */
+    int32_t pid;            /* 0: not known (just being claimed, or the thread is in another pid namespace): never "gone" */
     int32_t tid;
     uint32_t pad0;
     uint64_t pad1[6];
@@ -210,6 +213,7 @@ enum nmm_api {
     NMM_MEMALIGN = 7,
     NMM_VALLOC = 8,
     NMM_PVALLOC = 9,
+    NMM_NEW = 10,           /* any form of C++'s operator, where the allocator has its own */
 };
 
 #endif

@@ -154,10 +154,12 @@ pub enum Api {
     Memalign = 7,
     Valloc = 8,
     Pvalloc = 9,
+    /// Any form of C++'s operator, where the allocator has its own.
+    New = 10,
 }
 
 impl Api {
-    const ALL: [Api; 9] = [
+    const ALL: [Api; 10] = [
         Api::Malloc,
         Api::Calloc,
         Api::Realloc,
@@ -167,6 +169,7 @@ impl Api {
         Api::Memalign,
         Api::Valloc,
         Api::Pvalloc,
+        Api::New,
     ];
 
     /// The function of this wire number.
@@ -174,7 +177,7 @@ impl Api {
         Api::ALL.into_iter().find(|api| *api as u16 == value)
     }
 
-    /// The function's C name.
+    /// The function's name.
     pub fn name(self) -> &'static str {
         match self {
             Api::Malloc => "malloc",
@@ -186,6 +189,7 @@ impl Api {
             Api::Memalign => "memalign",
             Api::Valloc => "valloc",
             Api::Pvalloc => "pvalloc",
+            Api::New => "operator new",
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 7;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
@@ -30,7 +30,7 @@ pub struct SegmentHeader {
     pub clock: AtomicU32,
     pub collapse: AtomicU32,
     pub exact: AtomicU32,
-    pub pad0: AtomicU32,
+    pub vdso_clock: AtomicU32,
     pub sleeping: AtomicU32,
     pub doorbell: AtomicU32,
     pub next_ring: AtomicU32,
@@ -38,7 +38,10 @@ pub struct SegmentHeader {
     pub lost_no_ring: AtomicU64,
     pub lost_no_map: AtomicU64,
     pub muted: AtomicU64,
-    pub pad1: [AtomicU64; 3],
+    pub no_ring: AtomicU32,
+    pub pad1: AtomicU32,
+    pub lost_filtered: AtomicU64,
+    pub pad2: AtomicU64,
     pub reserved: [AtomicU64; 48],
 }
 

@@ -49,7 +49,7 @@ pub struct Losses {
     pub full: u64,
     /// How many of those were releases: objects that look live but are not.
     pub frees: u64,
-    /// Times the writer waited for room (not a loss, but time that the program did not have).
+    /// Times the writer waited for room: not a loss, but time that the program did not have. For measurements.
     pub waits: u64,
 }
 
@@ -199,7 +199,9 @@ impl Ring<'_> {
         self.segment.punch(self.index);
         // The next owner's compare-and-swap acquires what is released here: it finds the counts at zero.
         c.state.store(RING_FREE, Release);
-        self.segment.header().next_ring.fetch_min(self.index, Relaxed);
+        let header = self.segment.header();
+        header.next_ring.fetch_min(self.index, Relaxed);
+        header.no_ring.store(0, Relaxed);
         Some(losses)
     }
 

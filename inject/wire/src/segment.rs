@@ -28,11 +28,19 @@ pub enum Clock {
 impl Clock {
     /// The cheapest that is right here. The time stamp counters of all CPUs agree where the kernel itself keeps time by them.
     pub fn best() -> Clock {
-        let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-        let tsc = cfg!(target_arch = "x86_64") && source.is_ok_and(|name| name.trim() == "tsc");
+        let tsc = cfg!(target_arch = "x86_64") && kernel_clock() == "tsc";
         if tsc { Clock::Tsc } else { Clock::Monotonic }
     }
 }
+
+/// What the kernel keeps time by; empty if it does not tell.
+fn kernel_clock() -> String {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    source.unwrap_or_default().trim().to_owned()
+}
+
+/// Clocks that programs read by themselves; with others (hpet, acpi_pm), each reading is a system call.
+const READ_BY_PROGRAMS: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
 
 /// What the recorder chooses. The segment is sparse: only what is written takes memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +157,7 @@ impl Segment {
         header.clock.store(clock, Relaxed);
         header.collapse.store(options.collapse.into(), Relaxed);
         header.exact.store(options.exact.into(), Relaxed);
+        header.vdso_clock.store(READ_BY_PROGRAMS.contains(&kernel_clock().as_str()).into(), Relaxed);
         header.magic.store(MAGIC, SeqCst);
         Ok(segment)
     }
@@ -204,6 +213,11 @@ impl Segment {
     /// Events dropped because their thread could not map its ring.
     pub fn lost_no_map(&self) -> u64 {
         self.header().lost_no_map.load(Relaxed)
+    }
+
+    /// Events of threads that could not claim a ring, since their process had put itself under a filter of system calls.
+    pub fn lost_filtered(&self) -> u64 {
+        self.header().lost_filtered.load(Relaxed)
     }
 
     /// Processes that forbade themselves what recording needs, and were not recorded from then on.

@@ -37,7 +37,7 @@ fn mirror() -> BTreeMap<String, u64> {
         clock,
         collapse,
         exact,
-        pad0,
+        vdso_clock,
         sleeping,
         doorbell,
         next_ring,
@@ -45,7 +45,10 @@ fn mirror() -> BTreeMap<String, u64> {
         lost_no_ring,
         lost_no_map,
         muted,
+        no_ring,
         pad1,
+        lost_filtered,
+        pad2,
         reserved
     );
     structure!(
@@ -95,6 +98,7 @@ fn mirror() -> BTreeMap<String, u64> {
         ("MEMALIGN", Api::Memalign as u16),
         ("VALLOC", Api::Valloc as u16),
         ("PVALLOC", Api::Pvalloc as u16),
+        ("NEW", Api::New as u16),
         ("RECENT_NONE", layout::RECENT_NONE),
         ("RECENT_LIVE", layout::RECENT_LIVE),
         ("RECENT_FREED", layout::RECENT_FREED),

@@ -27,6 +27,7 @@ struct Told {
 pub fn weight(event: &Event) -> usize {
     match event {
         Event::Accesses { counts, .. } => 1 + counts.len() / 8,
+        Event::Stack { frames, .. } => 1 + frames.len() / 8,
         _ => 1,
     }
 }
@@ -266,6 +267,7 @@ mod tests {
         batch.end_run(1, 9);
         batch.set_times(|stamp| stamp as i64);
         assert_eq!(batch.weight(), 1 + 11 + 1 + 1 + 2);
+        assert_eq!(weight(&Event::Stack { hash: 1, frames: vec![0; 120], cut: false }), 16);
         let mut merge = Merge::default();
         merge.add(batch);
         assert_eq!([1, 2, 3, 4, 5].map(|limit| merge.weight_until(limit)), [0, 1, 13, 15, 16]);

@@ -74,7 +74,6 @@ static void store_shared(void *word, uint64_t value, int order)
 #define nmm_syscall(number, a, b, c, d, e, f) \
     ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), checker.system(number))
 
-/* A clock that lets a writer wait for two turns. */
 static uint64_t clock_now;
 static int model_clock(clockid_t clock, struct timespec *now)
 {
@@ -83,7 +82,9 @@ static int model_clock(clockid_t clock, struct timespec *now)
     *now = (struct timespec){(time_t)(clock_now / 1000000000), (long)(clock_now % 1000000000)};
     return 0;
 }
-#define clock_gettime model_clock
+
+/* A writer waits for two turns. */
+#define FIRST_STEP 500000000
 
 #include "../../emit/ring.c"
 #include "../../emit/attach.c"
@@ -103,6 +104,7 @@ void model_reset(const struct checker *with, unsigned ring_bytes, unsigned ring_
     memset(data, 0, sizeof data);
     memset(threads, 0, sizeof threads);
     clock_now = 0;
+    nmm_vdso_clock = model_clock;
     alive = NMM_ALIVE;
     nmm_process = (struct nmm_process){.segment = &shared.segment,
         .rings = shared.rings,
@@ -113,7 +115,7 @@ void model_reset(const struct checker *with, unsigned ring_bytes, unsigned ring_
     /* All words are there before the threads are. */
     const struct nmm_segment *s = &shared.segment;
     (void)(nmm_load(&s->sleeping) + nmm_load(&s->doorbell) + nmm_load(&s->next_ring) + nmm_load(&s->rings_used)
-        + nmm_load(&s->closed) + nmm_load(&s->lost_no_ring));
+        + nmm_load(&s->closed) + nmm_load(&s->lost_no_ring) + nmm_load(&s->no_ring));
     for (unsigned i = 0; i < RINGS; i++) {
         const struct nmm_ring *r = &shared.rings[i];
         (void)(nmm_load(&r->state) + nmm_load(&r->pid) + nmm_load(&r->tid) + nmm_load(&r->head) + nmm_load(&r->tail)
