@@ -96,7 +96,7 @@ impl Collector {
 /// Most events that may wait for the session, with those that it is at. Beyond it the rings are left to fill, and their
 /// writers to wait: the recorder's memory must not grow without end. They are read again as soon as the session gets on, and
 /// not when it is done with all: no writer's patience lasts that long.
-pub const MOST_WAITING: usize = 2 << 20;
+pub const MOST_WAITING: usize = 1 << 20;
 
 /// Longest time between two scans of the library's rings.
 pub const LIBRARY_INTERVAL: Duration = Duration::from_millis(100);

@@ -24,7 +24,7 @@ static bool is_any(const struct nmm_plan_rule *rule, int node)
 static void read_pages(const struct nmm_plan_rule *rule, uintptr_t low, uintptr_t high, int32_t node, struct tally *tally)
 {
     uint64_t pages[BATCH];
-    int status[BATCH];
+    int status[BATCH] = {0};
     while (low < high) {
         uint32_t count = 0;
         for (; count < BATCH && low < high; low += 4096)

@@ -73,7 +73,7 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
         "  accesses",
         &[format!("{accesses} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot),
     );
-    if selection.findings.run.nodes > 1 && !is_exact(selection.findings) {
+    if selection.findings.run.nodes > 1 && !is_exact(selection.findings) && !object.nodes.is_empty() {
         let (reads, writes) = (units::count(object.remote.reads), units::count(object.remote.writes));
         let share = format!("{} of its accesses", units::percent(object.remote.share));
         out += &page.labelled("  remote", &[share, format!("{reads} reads"), format!("{writes} writes")].join(dot));

@@ -160,9 +160,9 @@ pub fn error(error: Option<f64>, page: &Page) -> String {
     }
 }
 
-/// A machine with one node has nothing remote; counts do not know the CPU.
+/// A machine with one node has nothing remote; counts do not know the CPU; and of some objects no page's node is known.
 fn remote(selection: &Selection, object: &Object) -> Cell {
-    if selection.findings.run.nodes <= 1 || is_exact(selection.findings) {
+    if selection.findings.run.nodes <= 1 || is_exact(selection.findings) || object.nodes.is_empty() {
         return Cell::new("-");
     }
     let style = if finite(object.remote.share) >= 0.3 { Style::Warn } else { Style::Plain };
