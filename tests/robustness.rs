@@ -55,9 +55,7 @@ fn shared_allocators_are_tracked_in_cpp() {
             continue;
         }
         let report = place.same(&[&place.path("program")]);
-        let made = report.sites.iter().filter(|site| site.site.function.starts_with("make("));
-        let counted = made.fold((0, 0), |(made, freed), site| (made + site.count, freed + site.freed));
-        assert_eq!(counted, (5000, 5000), "{allocator}: {:?} {:?}", report.sites, report.losses);
+        assert_eq!(report.counted("make"), (5000, 5000), "{allocator}: {:?}", report.losses);
         assert_eq!(report.lost("objects_overwritten"), 0, "{allocator}");
     }
 }
