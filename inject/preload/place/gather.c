@@ -44,7 +44,7 @@ static uint32_t states[MOST_REGIONS];
 /* First region of each rule that gathers. */
 #define MOST_GATHERS 64u
 static struct {
-    uint32_t rule, region;
+    uint32_t rule, region, nodes;
 } gathers[MOST_GATHERS];
 static uint32_t gather_count;
 
@@ -81,6 +81,7 @@ void nmm_gather_prepare(void)
         if (rule->gather == NMM_GATHER_NOT || rule->nodes == 0 || regions + rule->nodes > MOST_REGIONS)
             continue;
         gathers[gather_count].rule = i;
+        gathers[gather_count].nodes = rule->nodes;
         gathers[gather_count++].region = regions;
         regions += rule->nodes;
     }
@@ -194,11 +195,12 @@ void *nmm_gather(uint64_t bytes, bool zeroed, const uintptr_t *frame)
     struct nmm_plan_rule *of = &nmm_place.rules[rule];
     while (number < gather_count && gathers[number].rule != rule)
         number++;
-    if (number == gather_count)
+    /* The rules lie in memory that a stray pointer may write to. */
+    if (number == gather_count || of->nodes == 0 || of->nodes > gathers[number].nodes)
         return NULL;
     uint32_t node;
     if (of->gather == NMM_GATHER_BY_INSTANCE) {
-        const uint64_t part = (uint64_t)(instance - of->first) * of->nodes / of->instances;
+        const uint64_t part = (uint64_t)(instance - of->first) * of->nodes / (of->instances > 0 ? of->instances : 1);
         node = part < of->nodes ? (uint32_t)part : of->nodes - 1;
     } else {
         node = own_node(of);

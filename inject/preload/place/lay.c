@@ -11,6 +11,8 @@ static bool next_of_map(const struct nmm_plan *plan, const struct nmm_plan_rule 
     uint64_t once = 0; /* length of the map, in pages of 4 KiB */
     for (uint32_t i = 0; i < rule->runs; i++)
         once += runs[i].pages;
+    if (once == 0)
+        return false;
     /* The run that holds the first page that is left: borders are where whole pages of 4 KiB end, rounded down to this size. */
     const uint64_t small = page / 4096, start = piece->last;
     uint64_t round = rule->repeat ? start * small / once : 0;
@@ -30,7 +32,8 @@ static bool next_of_map(const struct nmm_plan *plan, const struct nmm_plan_rule 
 
 bool nmm_next_piece(const struct nmm_plan *plan, const struct nmm_plan_rule *rule, uint64_t pages, uint64_t page, struct nmm_piece *piece)
 {
-    if (piece->last >= pages)
+    /* No plan has a rule of pieces without nodes, but it lies in memory that a stray pointer may write to. */
+    if (piece->last >= pages || rule->nodes == 0)
         return false;
     const uint64_t start = piece->last;
     if (rule->policy == NMM_POLICY_BLOCK) {

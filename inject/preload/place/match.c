@@ -140,7 +140,7 @@ uint32_t nmm_match_gathered(uint64_t bytes, const uintptr_t *frame, uint32_t *in
 
 static bool identify(const char *path, uint64_t *device, uint64_t *inode)
 {
-    struct stat stat;
+    struct stat stat = {0};
     if (nmm_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&stat, 0, 0, 0) != 0)
         return false;
     *device = stat.st_dev;

@@ -41,7 +41,7 @@ static bool is_sound(const struct nmm_plan *plan, uint64_t bytes)
 
 static struct nmm_plan *map_plan(const char *path)
 {
-    struct stat stat;
+    struct stat stat = {0};
     struct nmm_plan *plan = NULL;
     const long fd = nmm_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
     if (nmm_failed(fd))
