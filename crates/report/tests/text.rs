@@ -25,6 +25,17 @@ fn objects_at_three_widths() {
 }
 
 #[test]
+fn nothing_is_remote_of_what_lies_nowhere() {
+    let mut findings = common::findings();
+    let row = |findings: &Findings| {
+        text(findings, &by(By::Object, 100)).lines().find(|line| line.starts_with("4 ")).map(String::from)
+    };
+    assert!(row(&findings).is_some_and(|row| row.ends_with("0.0 %")));
+    findings.objects[4].nodes.clear();
+    assert!(row(&findings).is_some_and(|row| row.ends_with(" -")));
+}
+
+#[test]
 fn one_object() {
     let options = Options { object: Some("Grid".into()), ..by(By::Object, 100) };
     assert_eq!(text(&common::findings(), &options), include_str!("expected/object-100.txt"));

@@ -4,7 +4,7 @@ use numamma_findings::{Detail, Object};
 
 use super::{
     Page, lists, matrix,
-    objects::error,
+    objects::{error, is_nowhere},
     shares,
     style::{Style, clean},
     table::{Cell, Column, Table},
@@ -73,7 +73,7 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
         "  accesses",
         &[format!("{accesses} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot),
     );
-    if selection.findings.run.nodes > 1 && !is_exact(selection.findings) && !object.nodes.is_empty() {
+    if selection.findings.run.nodes > 1 && !is_exact(selection.findings) && !is_nowhere(object) {
         let (reads, writes) = (units::count(object.remote.reads), units::count(object.remote.writes));
         let share = format!("{} of its accesses", units::percent(object.remote.share));
         out += &page.labelled("  remote", &[share, format!("{reads} reads"), format!("{writes} writes")].join(dot));

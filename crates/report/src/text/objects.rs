@@ -160,9 +160,14 @@ pub fn error(error: Option<f64>, page: &Page) -> String {
     }
 }
 
+/// Whether no page's node is known.
+pub fn is_nowhere(object: &Object) -> bool {
+    object.nodes.is_empty() && object.remote.reads + object.remote.writes == 0.0
+}
+
 /// A machine with one node has nothing remote; counts do not know the CPU; and of some objects no page's node is known.
 fn remote(selection: &Selection, object: &Object) -> Cell {
-    if selection.findings.run.nodes <= 1 || is_exact(selection.findings) || object.nodes.is_empty() {
+    if selection.findings.run.nodes <= 1 || is_exact(selection.findings) || is_nowhere(object) {
         return Cell::new("-");
     }
     let style = if finite(object.remote.share) >= 0.3 { Style::Warn } else { Style::Plain };
