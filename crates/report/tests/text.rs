@@ -2,7 +2,7 @@
 
 mod common;
 
-use numamma_findings::{Controls, Findings, Process};
+use numamma_findings::{Controls, Findings, Process, Remote};
 use numamma_report::{Access, By, Options, Sort, render, warnings};
 use unicode_width::UnicodeWidthStr;
 
@@ -27,12 +27,16 @@ fn objects_at_three_widths() {
 #[test]
 fn nothing_is_remote_of_what_lies_nowhere() {
     let mut findings = common::findings();
-    let row = |findings: &Findings| {
-        text(findings, &by(By::Object, 100)).lines().find(|line| line.starts_with("4 ")).map(String::from)
+    let shows = |findings: &Findings, end: &str| {
+        let shown = text(findings, &by(By::Object, 100));
+        let row = shown.lines().find(|line| line.contains("stack of T3")).unwrap_or_default().trim_end();
+        assert!(row.ends_with(end), "{row}");
     };
-    assert!(row(&findings).is_some_and(|row| row.ends_with("0.0 %")));
-    findings.objects[4].nodes.clear();
-    assert!(row(&findings).is_some_and(|row| row.ends_with(" -")));
+    shows(&findings, "0.0 %");
+    findings.objects[4].remote = Remote::default();
+    shows(&findings, " -");
+    findings.objects[4].nodes = [(1, 2)].into();
+    shows(&findings, "0.0 %");
 }
 
 #[test]

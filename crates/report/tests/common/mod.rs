@@ -79,7 +79,6 @@ fn objects() -> Vec<Object> {
     objects[0].pattern = pattern("block", 512 << 10, 0, 0.98);
     objects[0].detail = Some(detail());
     objects[0].nodes = BTreeMap::from([(0, 512)]);
-    objects[4].nodes = BTreeMap::from([(1, 2)]);
     objects[1].module = Some("stencil".into());
     objects[1].pattern = pattern("shared", 0, 0, 0.91);
     objects[2].site = Some(site("read_input", "/home/ada/src/stencil/main.cpp", 112));
