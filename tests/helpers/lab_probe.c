@@ -2,7 +2,7 @@
  *
  *   lab_probe read CPU NODE READS          READS loads by CPU of memory on NODE; prints the nanoseconds of each
  *   lab_probe marked CPU NODE READS        the same, and only they are counted
- *   lab_probe split CPU:NODE:WRITES...     a thread for each, at the same time
+ *   lab_probe split CPU:NODE:WRITES...     a thread for each, at the same time, and only they are counted
  *   lab_probe weighted                     whether the kernel takes weighted interleaving */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -80,8 +80,10 @@ static void *write_part(void *argument)
     pin(part->cpu);
     volatile long *memory = memory_on(part->node);
     pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
     for (long i = 0; i < part->writes; i++)
         memory[i * 8 % (BYTES / 8)] = i;
+    pthread_barrier_wait(&barrier);
     return NULL;
 }
 
@@ -89,11 +91,18 @@ static void split(int count, char **words)
 {
     pthread_t threads[64];
     static struct part parts[64];
-    must(count <= 64 && pthread_barrier_init(&barrier, NULL, (unsigned)count) == 0, "barrier");
+    must(count <= 64 && pthread_barrier_init(&barrier, NULL, (unsigned)count + 1) == 0, "barrier");
     for (int i = 0; i < count; i++) {
         must(sscanf(words[i], "%d:%d:%ld", &parts[i].cpu, &parts[i].node, &parts[i].writes) == 3, words[i]);
         must(pthread_create(&threads[i], NULL, write_part, &parts[i]) == 0, "pthread_create");
     }
+    /* What the loader and the setting up have written does not count. */
+    pthread_barrier_wait(&barrier);
+    NUMAMMA_LAB_MARK(NUMAMMA_LAB_RESET);
+    NUMAMMA_LAB_MARK(NUMAMMA_LAB_START);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    NUMAMMA_LAB_MARK(NUMAMMA_LAB_STOP);
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
 }
