@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use numamma_tests::comparison::Comparison;
 use numamma_tests::guest::{FOUR, applies, lab, matrix};
 use numamma_tests::{Outcome, Place, Run, build};
 use serde_json::Value;
@@ -258,6 +259,27 @@ fn an_older_kernel_gets_the_next_best() {
         .args(["kinds", "100000"]);
     let outcome = outcome.run().exits(125);
     assert!(outcome.err().contains("the plan is strict"), "{outcome}");
+}
+
+#[test]
+fn one_node_tells_who_owns_pages_on_four() {
+    if !applies("one_node_tells_who_owns_pages_on_four") {
+        return;
+    }
+    let place = Place::alone();
+    let (program, inside) = (build::helper("placed"), place.path("inside.numamma"));
+    place.record().arg(&program).args(["serial", "10000"]).run().success();
+    let guest = lab()
+        .args(FOUR)
+        .arg("--share")
+        .arg(place.dir())
+        .arg("--")
+        .arg(build::numamma())
+        .args(["apply", "--policy", "block"]);
+    guest.args(PIN).arg("--record").arg(&inside).arg("--").arg(&program).args(["serial", "6000"]).run().success();
+    let ownership = Comparison::of(&place.dataset(), &inside, &["--reference", "a"]).ownership.expect("pages of both");
+    // A page with few samples may have them from the thread that set it up.
+    assert!(ownership.thread.answered > 300 && ownership.thread.accuracy > Some(0.97), "{:?}", ownership.thread);
 }
 
 #[test]
