@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use numamma_tests::run::OWN_FAILURE;
-use numamma_tests::{Outcome, Place, Run};
+use numamma_tests::{Outcome, Place, Run, build};
 use serde_json::Value;
 
 /// A static array, a heap block and a mapping of 8 MiB each, used by two threads.
@@ -318,6 +318,7 @@ fn small_objects_are_gathered() {
     let options = ["--record", dataset.to_str().expect("a path of letters")];
     let applied = apply(&place, Some(plan), &options, &[&program]);
     assert_eq!((applied.outcome.shell_status(), applied.outcome.out().trim()), (0, "0"), "{}", applied.outcome);
+    assert!(applied.rule("node")["objects"].as_u64() > Some(1000), "{:#}", applied.report);
     let report = numamma_tests::report::Report::of(&dataset);
     // Its threads may be too short for a sample.
     let lost = report.losses.iter().filter(|loss| loss.kind != "thread_without_sample").count();
@@ -434,7 +435,13 @@ fn other_ways_to_fail() {
     fails(&["--", program], OWN_FAILURE, &["plan.toml", "--policy"]);
     fails(&["/no/such/plan.toml", "--", program], OWN_FAILURE, &["/no/such/plan.toml"]);
     fails(&["--policy", "blok", "--", program], OWN_FAILURE, &["blok", "interleave"]);
-    fails(&["--policy", "bind=9", "--", program], OWN_FAILURE, &["node 9"]);
+    fails(&["--policy", "bind=9", "--", program], OWN_FAILURE, &["--policy: node 9"]);
+    fails(&["--pin", "compact", "--", program], OWN_FAILURE, &["apply what?"]);
+    fails(
+        &["--policy", "block", "--report", "/no/such/folder/r.json", "--", "/bin/false"],
+        OWN_FAILURE,
+        &["--report /no/such"],
+    );
     fails(&["--policy", "block", "--", "/no/such/program"], 127, &["/no/such/program"]);
     fails(&["--policy", "block"], OWN_FAILURE, &["no program given"]);
     let fixed = place.try_compile("gcc", "fixed", "int main(void) { return 0; }", &["-static"]);
@@ -459,5 +466,113 @@ fn the_same_is_said_for_other_tools() {
         .success();
     for words in ["OMP_PLACES=\"{0}", "numactl --interleave=all", "numa_interleave_memory"] {
         assert!(shown.out().contains(words), "{words}: {shown}");
+    }
+}
+
+#[test]
+fn a_program_keeps_mappings_for_itself() {
+    let place = Place::together();
+    // Each placed block costs two mappings, and a process may have 65,530.
+    let source = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        static void *nothing(void *x) { return x; }
+        int main(void) {
+            for (int i = 0; i < 40000; i++) { char *p = malloc(70000); if (!p) return 1; p[8192] = 1; }
+            pthread_t t;
+            if (pthread_create(&t, 0, nothing, 0)) return 2;
+            pthread_join(t, 0);
+            return malloc(1 << 20) ? 0 : 3;
+        }"#;
+    let program = place.compile("gcc", "mappings", source, &[]);
+    let applied = apply(&place, None, &["--policy", "interleave"], &[&program]);
+    assert_eq!(applied.outcome.shell_status(), 0, "{}", applied.outcome);
+    let rule = applied.rule("all objects");
+    assert!(rule["refused"].as_u64() > Some(0) && applied.pages("all objects") > 1000, "{rule:#}");
+}
+
+#[test]
+fn what_moves_or_stays_is_placed() {
+    let place = Place::together();
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        static int interleaved(void) {
+            char line[512]; int n = 0; FILE *f = fopen("/proc/self/numa_maps", "r");
+            while (f && fgets(line, sizeof line, f)) n += strstr(line, " interleave:") != NULL;
+            if (f) fclose(f);
+            return n;
+        }
+        int main(int argc, char **argv) {
+            (void)argc, (void)argv;
+            char *p = malloc(300000);
+            memset(p, 1, 300000);
+            int before = interleaved();
+            if (realloc(p, (size_t)1 << 47)) return 1;
+            if (before < 1 || interleaved() < before) return 2;
+            // One mapping to the program, two to the kernel: the second half has a policy of its own.
+            char *r = mmap(0, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            mmap(r + (4 << 20), 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            memset(r, 1, 8 << 20);
+            char *moved = mremap(r, 8 << 20, 24 << 20, MREMAP_MAYMOVE);
+            return moved == MAP_FAILED ? 3 : moved[5 << 20] != 1;
+        }"#;
+    let program = place.compile("gcc", "moves", source, &[]);
+    let plan = "version = 1\n[[object]]\nheap = \"*\"\nmin-size = 65536\npolicy = \"interleave\"\n\
+                [[object]]\nmap = \"*\"\ninstances = 0\npolicy = \"bind\"\nnodes = [0]\n";
+    let applied = apply(&place, Some(plan), &[], &[&program]);
+    assert_eq!(applied.outcome.shell_status(), 0, "{}", applied.outcome);
+}
+
+#[test]
+fn libraries_that_go_and_come_back() {
+    let place = Place::together();
+    let plug = "#include <stdlib.h>\nchar *pl(long n) { char *p = malloc(n); p[0] = 1; return p; }";
+    let plug = place.compile("gcc", "plug.so", plug, &["-shared", "-fPIC"]);
+    let other = "#include <stdlib.h>\nchar *qq(long n) { char *p = malloc(n); p[0] = 1; return p; }";
+    let other = place.compile("gcc", "other.so", other, &["-shared", "-fPIC"]);
+    let source = r#"
+        #include <dlfcn.h>
+        #include <pthread.h>
+        #include <stdlib.h>
+        static volatile int done;
+        static void *noise(void *x) { while (!done) free(malloc(100)); return x; }
+        int main(int argc, char **argv) {
+            pthread_t t[3];
+            for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, noise, 0);
+            for (int i = 0; i < 40; i++) {
+                // The other comes to lie where this one lay.
+                for (int which = 1; which < argc; which++) {
+                    void *h = dlopen(argv[which], RTLD_NOW);
+                    char *(*make)(long) = (char *(*)(long))dlsym(h, which == 1 ? "pl" : "qq");
+                    free(malloc(10));
+                    free(make(100000));
+                    dlclose(h);
+                }
+            }
+            done = 1;
+            for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+            return 0;
+        }"#;
+    let program = place.compile("gcc", "plugs", source, &["-ldl"]);
+    let plan = format!("version = 1\n[[object]]\nheap = \"pl\"\nmodule = \"{}\"\npolicy = \"block\"\n", plug.display());
+    let applied = apply(&place, Some(&plan), &[], &[&program, &plug, &other]);
+    assert_eq!(applied.outcome.shell_status(), 0, "{}", applied.outcome);
+    applied.is_placed("pl", 40);
+}
+
+#[test]
+fn what_was_closed_stays_closed() {
+    let place = Place::together();
+    for command in ["/bin/echo hi >&-", "/bin/cat <&-"] {
+        let status = |prefix: &str| Run::new("sh").args(["-c", &format!("{prefix} {command}")]).run().shell_status();
+        let apply = format!("{} apply --policy block -q --", build::numamma().display());
+        assert_eq!((status(&apply), status("")), (1, 1), "{command}");
+        let record = format!("{} record --force -o {} --", build::numamma().display(), place.dataset().display());
+        assert_eq!(status(&record), 1, "{command}");
     }
 }

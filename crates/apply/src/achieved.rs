@@ -70,7 +70,7 @@ pub struct RuleAchieved {
 pub struct Achieved {
     /// Version of this format.
     pub version: u32,
-    /// Where the plan's text lies; empty without one.
+    /// Where the plan's text lies; `--policy` without one.
     pub plan: String,
     /// Processes that took the plan.
     pub processes: u32,

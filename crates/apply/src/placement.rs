@@ -108,8 +108,8 @@ impl Placement {
     }
 
     fn remark(&self, line: usize, message: &str) -> String {
-        match (line, self.plan.is_empty()) {
-            (0, _) | (_, true) => message.to_owned(),
+        match line {
+            0 => message.to_owned(),
             _ => format!("{}:{line}: {message}", self.plan),
         }
     }
@@ -168,7 +168,7 @@ fn refusal(error: u32) -> String {
     /// errno of `mbind`, by the meaning that it has there.
     const MEANINGS: [(u32, &str); 4] = [
         (1, "not permitted (CAP_SYS_NICE, or a filter of system calls)"),
-        (7, "more than 16384 pieces: choose larger blocks"),
+        (7, "more than 16384 pieces of placed memory: raise min-size, or choose larger blocks"),
         (12, "no memory for the kernel's own tables, or too many mappings (vm.max_map_count)"),
         (22, "this kernel does not know the policy, or the process may not use the nodes (cpuset)"),
     ];
@@ -183,7 +183,7 @@ fn refusal(error: u32) -> String {
 /// # Errors
 /// If it does not run.
 pub fn apply(placement: &Placement, command: &[OsString]) -> Result<Outcome, ApplyError> {
-    let library = Library::write()
+    let mut library = Library::write()
         .map_err(|source| ApplyError::System { what: "writing the library that places memory", source })?;
     let mut environment = library.environment();
     environment.extend(placement.environment());
@@ -196,5 +196,9 @@ pub fn apply(placement: &Placement, command: &[OsString]) -> Result<Outcome, App
     let status = running.wait().unwrap_or_default();
     let took = began.elapsed();
     signals::program_ended();
+    // What it left running has the library in its environment.
+    if of(&placement.shared.header().processes) > 1 {
+        library.keep();
+    }
     Ok(Outcome { ended: Ended::from_wait_status(status), took, achieved: placement.achieved(watch) })
 }

@@ -9,7 +9,7 @@ use crate::achieved::{Achieved, RuleAchieved};
 /// A few lines; they end with a line feed.
 pub fn render(achieved: &Achieved) -> String {
     let mut text = String::new();
-    let (pages, from) = (achieved.pages(), if achieved.plan.is_empty() { "policy" } else { &achieved.plan });
+    let (pages, from) = (achieved.pages(), &achieved.plan);
     let matched = achieved.rules.iter().filter(|rule| rule.objects > 0).count();
     // Writing to a string cannot fail.
     let _ = write!(text, "Placement  {from}: {matched} of {} objects found", achieved.rules.len());

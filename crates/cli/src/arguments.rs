@@ -259,15 +259,20 @@ fn one_line(error: &clap::Error) -> String {
         }
         parts.push(line.trim_start_matches("error: "));
     }
-    let missing_program = error.kind() == ErrorKind::MissingRequiredArgument && text.contains("COMMAND>");
-    if missing_program && text.contains("apply") {
-        return "no program given; try `numamma apply plan.toml -- ./program`, or `numamma apply --policy interleave -- ./program`".into();
+    let lacks = |what: &str| {
+        let missing = error.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+        error.kind() == ErrorKind::MissingRequiredArgument && missing.contains(what)
+    };
+    if lacks("<PLAN>") {
+        return "apply what? try `numamma apply plan.toml -- ./program`, or `numamma apply --policy interleave -- ./program`".into();
     }
-    if missing_program && text.contains("try") && text.contains("<DIR>") {
-        return "no program given; try `numamma try DIR -- ./program`".into();
-    }
-    if missing_program {
-        return "no program given; try `numamma record -- ./program`".into();
+    if lacks("<COMMAND>") {
+        let example = match std::env::args().nth(1).as_deref() {
+            Some("apply") => "apply --policy interleave",
+            Some("try") => "try DIR",
+            _ => "record",
+        };
+        return format!("no program given; try `numamma {example} -- ./program`");
     }
     format!("{}; see `numamma --help`", parts.join(" "))
 }

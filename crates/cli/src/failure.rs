@@ -26,7 +26,7 @@ impl Failure {
 
     /// Says it.
     pub fn report(&self) -> ExitCode {
-        eprintln!("numamma: {}", self.message);
+        self.message.lines().for_each(|line| eprintln!("numamma: {line}"));
         ExitCode::from(self.code)
     }
 }

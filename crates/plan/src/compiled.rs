@@ -6,7 +6,7 @@ use numamma_wire::{SharedPlan, plan as wire};
 
 use crate::error::Fault;
 
-/// Objects whose pages are read back; each takes 48 bytes.
+/// Objects whose pages are read back; each takes 56 bytes.
 const PLACED: u32 = 1 << 16;
 
 /// A plan for one machine and the files of one program.
@@ -103,7 +103,7 @@ impl Compiled {
             runs: image.table(self.runs.iter().map(|run| [run.pages, pair(run.node, 0)])),
             threads: image.table(self.threads.iter().map(|cpus| mask(cpus))),
             texts: image.bytes(texts.len(), texts.iter().copied()),
-            placed: image.table((0..PLACED).map(|_| [0_u64; 6])),
+            placed: image.table((0..PLACED).map(|_| [0_u64; size_of::<wire::Placed>() / 8])),
             gathers: self.rules.iter().filter(|rule| rule.gather != wire::GATHER_NOT).count() as u32,
             ..wire::Header::default()
         };

@@ -30,7 +30,8 @@ pub fn snippet(plan: &Plan, compiled: &Compiled) -> String {
     );
     for (n, object) in plan.objects.iter().enumerate() {
         let nodes = compiled.names.iter().position(|name| name.line == object.line).map(|rule| compiled.nodes_of(rule));
-        let _ = writeln!(text, "/* {}: {} */", object.title(), object.policy.name());
+        // A name must not end the comment.
+        let _ = writeln!(text, "/* {}: {} */", object.title().replace("*/", "* /"), object.policy.name());
         c_of(&mut text, &object.policy, nodes.unwrap_or_default(), n);
     }
     text

@@ -241,6 +241,11 @@ impl Reader<'_> {
                 self.fault(of, "gather goes with the policies block, bind and first-touch");
             }
         }
+        let texts = [&text.name, &text.module].into_iter().flatten();
+        let texts = texts.chain([&text.r#static, &text.heap, &text.map].into_iter().flatten().map(Spanned::get_ref));
+        if texts.into_iter().any(|text| text.chars().any(char::is_control)) {
+            self.fault(spanned, "names must be of one line, without control characters");
+        }
         let line = self.line(spanned);
         let object = Object {
             line,

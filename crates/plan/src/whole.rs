@@ -35,7 +35,9 @@ impl Plan {
             ("weighted", _) => Policy::Weighted(nodes),
             ("block", _) => Policy::Block(nodes),
             ("block-cyclic", Some(size)) => {
-                Policy::BlockCyclic { nodes, bytes: parse_size(size).filter(|&bytes| bytes > 0).ok_or_else(wrong)? }
+                let bytes = parse_size(size).filter(|&bytes| bytes > 0);
+                let bytes = bytes.ok_or_else(|| format!("\"{policy}\": {size} is no size, such as 64KiB or 65536"))?;
+                Policy::BlockCyclic { nodes, bytes }
             }
             ("bind", Some(_)) => Policy::Bind(nodes),
             ("preferred", Some(_)) => Policy::Preferred(nodes),
@@ -52,7 +54,7 @@ impl Plan {
             page: None,
             gather: None,
         };
-        Ok(Self { path: Path::new("").into(), objects: vec![object], ..Self::default() })
+        Ok(Self { path: Path::new("--policy").into(), objects: vec![object], ..Self::default() })
     }
 }
 

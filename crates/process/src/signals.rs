@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static PROGRAM: AtomicI32 = AtomicI32::new(NONE);
+static CLOSED: AtomicI32 = AtomicI32::new(0);
 static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 /// A signal that would have ended us while there was no program to pass it on to; 0 for none.
 static TO_END: AtomicI32 = AtomicI32::new(0);
@@ -97,7 +98,24 @@ pub fn inherited_sigpipe() -> usize {
     if SIGPIPE_IGNORED.load(Ordering::Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL }
 }
 
-extern "C" fn read_sigpipe() {
+/// Which of standard input, output and error were closed when we were started. Rust's runtime opens `/dev/null` there, and the
+/// program must find them as we did.
+pub fn inherited_closed() -> impl Iterator<Item = i32> {
+    let closed = CLOSED.load(Ordering::Relaxed);
+    (0..3).filter(move |fd| closed >> fd & 1 == 1)
+}
+
+extern "C" fn read_inherited() {
+    for fd in 0..3 {
+        // SAFETY: asks about a descriptor, which need not be open.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+            CLOSED.fetch_or(1 << fd, Ordering::Relaxed);
+        }
+    }
+    read_sigpipe();
+}
+
+fn read_sigpipe() {
     // SAFETY: asks for the present disposition; runs before main, when nothing else does.
     let ignored = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -108,7 +126,7 @@ extern "C" fn read_sigpipe() {
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static READ_SIGPIPE: extern "C" fn() = read_sigpipe;
+static READ_INHERITED: extern "C" fn() = read_inherited;
 
 /// Ends this process as the program was ended: by the same signal, without a core file of our own.
 pub fn die_by(signal: i32) {

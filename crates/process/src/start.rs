@@ -59,6 +59,9 @@ pub fn suspended(command: &[OsString], environment: &[(OsString, OsString)]) -> 
             if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                 libc::_exit(125);
             }
+            for fd in crate::signals::inherited_closed() {
+                libc::close(fd);
+            }
             libc::execvpe(argv[0], argv.as_ptr(), envp.as_ptr());
             let error = *libc::__errno_location();
             libc::write(failed_write.as_raw_fd(), (&raw const error).cast(), size_of::<i32>());

@@ -130,13 +130,25 @@ static NMM_COLD void *regrow(void *old, size_t bytes)
     return block;
 }
 
+/* A block that stays, for there is no room for a larger one, stays where it was put. */
+static NMM_COLD void *real_realloc_placed(void *old, size_t bytes)
+{
+    const bool placed = nmm_place_end_block((uintptr_t)old);
+    void *block = nmm_real.realloc(old, bytes);
+    if (placed && block == NULL && bytes != 0 && nmm_real.malloc_usable_size)
+        nmm_place_block(old, nmm_real.malloc_usable_size(old), NMM_FRAME);
+    return block;
+}
+
 static inline void *real_realloc(void *old, size_t bytes)
 {
+    if (old == NULL)
+        return nmm_real.realloc(old, bytes);
     if (unlikely(nmm_is_gathered(old)))
         return regrow(old, bytes);
-    if (old != NULL)
-        nmm_placed_ends(old);
-    return nmm_real.realloc(old, bytes);
+    if (!nmm_may_be_placed(old))
+        return nmm_real.realloc(old, bytes);
+    return real_realloc_placed(old, bytes);
 }
 
 /* Without a recording a hook only forwards, and places what a plan is about. */
@@ -167,33 +179,25 @@ static inline void *real_realloc(void *old, size_t bytes)
     } while (0)
 
 /* Not in the allocator's own code, nor before we have found out what is there. */
-static NMM_COLD void *gather(size_t size, bool zeroed, const uintptr_t *frame)
+static NMM_COLD void *gather(enum nmm_api api, size_t size, bool zeroed, const uintptr_t *frame)
 {
-    return nmm_self.scratch == NULL && nmm_self.in_allocator == 0 ? nmm_gather(size, zeroed, frame) : NULL;
-}
-
-static inline void *real_malloc(size_t size, const uintptr_t *frame)
-{
-    void *block = unlikely(nmm_place.gathers > 0) ? gather(size, false, frame) : NULL;
-    return likely(block == NULL) ? nmm_real.malloc(size) : block;
-}
-
-static inline void *real_calloc(size_t count, size_t size, const uintptr_t *frame)
-{
-    size_t bytes;
-    if (unlikely(nmm_place.gathers > 0) && !__builtin_mul_overflow(count, size, &bytes)) {
-        void *block = gather(bytes, true, frame);
-        if (block != NULL)
-            return block;
-    }
-    return nmm_real.calloc(count, size);
+    if (nmm_self.scratch != NULL || nmm_self.in_allocator != 0)
+        return NULL;
+    void *block = nmm_gather(size, zeroed, frame);
+    struct nmm_thread *self = block != NULL ? enter(frame) : NULL;
+    if (self != NULL)
+        acquired(self, api, block, size, frame);
+    return block;
 }
 
 void *nmm_hook_malloc(size_t size)
 {
     if (likely(size < nmm_load(&nmm_quick_below)))
         return nmm_real.malloc(size);
-    ALLOCATE(malloc, NMM_MALLOC, size, real_malloc(size, frame), take(size, 1));
+    void *gathered = unlikely(nmm_place.gathers > 0) ? gather(NMM_MALLOC, size, false, NMM_FRAME) : NULL;
+    if (unlikely(gathered != NULL))
+        return gathered;
+    ALLOCATE(malloc, NMM_MALLOC, size, nmm_real.malloc(size), take(size, 1));
 }
 
 static void *take_array(size_t count, size_t size)
@@ -207,7 +211,12 @@ void *nmm_hook_calloc(size_t count, size_t size)
     size_t bytes;
     if (likely(!__builtin_mul_overflow(count, size, &bytes) && bytes < nmm_load(&nmm_quick_below)))
         return nmm_real.calloc(count, size);
-    ALLOCATE(calloc, NMM_CALLOC, count * size, real_calloc(count, size, frame), take_array(count, size));
+    void *gathered = NULL;
+    if (unlikely(nmm_place.gathers > 0) && !__builtin_mul_overflow(count, size, &bytes))
+        gathered = gather(NMM_CALLOC, bytes, true, NMM_FRAME);
+    if (unlikely(gathered != NULL))
+        return gathered;
+    ALLOCATE(calloc, NMM_CALLOC, count * size, nmm_real.calloc(count, size), take_array(count, size));
 }
 
 void *nmm_hook_memalign(size_t alignment, size_t size)
@@ -313,6 +322,9 @@ static inline __attribute__((always_inline)) void *reallocate(
     bool overflow = __builtin_mul_overflow(count, size, &bytes);
     if (unlikely(overflow))
         return out_of_memory(); /* as reallocarray does; realloc passes a count of 1 */
+    void *gathered = unlikely(nmm_place.gathers > 0) && old == NULL ? gather(api, bytes, false, frame) : NULL;
+    if (unlikely(gathered != NULL))
+        return gathered;
     if (unlikely(old != NULL && nmm_arena_has(old)))
         return move(old, nmm_arena_size(old), bytes);
     if (unlikely(nmm_self.scratch != NULL)) {

@@ -82,6 +82,60 @@ int nmm_hook_munmap(void *address, size_t length)
     return result;
 }
 
+static void *real_mremap(void *old, size_t old_length, size_t length, int flags, void *wanted)
+{
+    return nmm_real.mremap
+        ? nmm_real.mremap(old, old_length, length, flags, wanted)
+        : (void *)nmm_libc_result(nmm_syscall(SYS_mremap, (long)old, (long)old_length, (long)length, flags, (long)wanted, 0));
+}
+
+/* Moves what the kernel has as several mappings, since each has a policy: as much as it takes at a time. Returns how much was
+ * moved, from the start on. */
+static size_t move_by_parts(uintptr_t from, uintptr_t to, size_t length)
+{
+    size_t moved = 0, part = length;
+    while (moved < length && part > 0) {
+        const long result = nmm_syscall(SYS_mremap, (long)(from + moved), (long)part, (long)part, MREMAP_MAYMOVE | MREMAP_FIXED,
+            (long)(to + moved), 0);
+        if (!nmm_failed(result)) {
+            moved += part;
+            part = length - moved;
+        } else if (result == -EFAULT) {
+            part = part / 2 & ~(size_t)4095;
+        } else {
+            break;
+        }
+    }
+    return moved;
+}
+
+/* mremap takes one mapping only. Where a placement has made several of one, it is done in steps; what cannot be had is refused
+ * as for want of room, which every program must expect. */
+static NMM_COLD void *remap_placed(void *old, size_t old_length, size_t length, int flags, void *wanted)
+{
+    void *result = real_mremap(old, old_length, length, flags, wanted);
+    if (result != MAP_FAILED || errno != EFAULT)
+        return result;
+    errno = ENOMEM;
+    if (flags != MREMAP_MAYMOVE)
+        return MAP_FAILED;
+    const size_t size = nmm_round_up(length, 4096), old_size = nmm_round_up(old_length, 4096);
+    char *room = nmm_map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    if (room == NULL)
+        return MAP_FAILED;
+    const size_t wanted_size = size < old_size ? size : old_size;
+    const size_t moved = move_by_parts((uintptr_t)old, (uintptr_t)room, wanted_size);
+    if (moved < wanted_size) {
+        /* Back to where nothing is now; what it leaves may be another's at once. */
+        nmm_unmap(room + moved, size - moved);
+        move_by_parts((uintptr_t)room, (uintptr_t)old, moved);
+        return MAP_FAILED;
+    }
+    if (old_size > size)
+        nmm_unmap((char *)old + size, old_size - size);
+    return room;
+}
+
 /* Variadic in libc, where the fifth argument is read too whether or not it was passed. Both calling conventions pass it the
  * same way if it is declared, and our frame is smaller. */
 void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, void *wanted)
@@ -92,11 +146,11 @@ void *nmm_hook_mremap(void *old, size_t old_length, size_t length, int flags, vo
     const bool moves = old_length != 0 && !(flags & MREMAP_DONTUNMAP); /* else the old mapping stays */
     if (self && moves)
         unmapping(self, (struct nmm_tag){NMM_UNMAP, 0, 1}, old, old_length);
-    if (moves)
-        nmm_place_end_mappings((uintptr_t)old, old_length);
-    void *result = nmm_real.mremap
-        ? nmm_real.mremap(old, old_length, length, flags, wanted)
-        : (void *)nmm_libc_result(nmm_syscall(SYS_mremap, (long)old, (long)old_length, (long)length, flags, (long)wanted, 0));
+    const bool placed = moves && nmm_place_join_mappings((uintptr_t)old, old_length);
+    void *result = unlikely(placed) ? remap_placed(old, old_length, length, flags, wanted)
+                                    : real_mremap(old, old_length, length, flags, wanted);
+    if (unlikely(placed))
+        nmm_place_mapping(result != MAP_FAILED ? result : old, result != MAP_FAILED ? length : old_length, frame);
     if (self && result != MAP_FAILED)
         mapped(self, result, length, 0, MAP_ANONYMOUS, 0, frame); /* what it maps, and how, is not known here */
     else if (self && moves)

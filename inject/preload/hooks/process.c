@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "../emit/ring.h"
 #include "../emit/stack.h"
-#include "../place/place.h"
+#include "../place/match.h"
 #include "../unwind/unwind.h"
 #include "hooks.h"
 
@@ -61,6 +61,11 @@ int nmm_hook_dlclose(void *handle)
         return -1;
     int result = nmm_real.dlclose(handle);
     nmm_operators_forget();
+    if (result == 0) {
+        if (nmm_place.plan != NULL && nmm_process.segment == NULL)
+            nmm_unwind_forget();
+        nmm_forget_modules();
+    }
     struct nmm_thread *self = nmm_enter_hook(frame);
     if (self && result == 0) {
         /* Another library may come to lie where this one lay: rules and hashes of old addresses must not be taken for new

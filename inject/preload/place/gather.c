@@ -11,7 +11,8 @@
 #include "match.h"
 #include "policy.h"
 
-#define SPAN (8ull << 30)       /* of a region: address space, not memory */
+#define SPAN (1ull << 30)       /* of a region: address space, not memory */
+#define STEP (2ull << 20)       /* as much of it becomes usable at a time: a program may lock all that it has */
 #define MOST_REGIONS 512u
 #define SLAB (64ull << 10)
 #define SLABS (SPAN / SLAB)
@@ -30,6 +31,7 @@ struct region {
     uint64_t freed[SIZES];
     uint64_t fresh[SIZES];
     uint8_t size_of[SLABS];     /* size number of each slab */
+    uint8_t usable[SPAN / STEP];
 };
 
 #define OWN_SLABS ((sizeof(struct region) + SLAB - 1) / SLAB)
@@ -100,13 +102,20 @@ void nmm_gather_prepare(void)
     nmm_place.gathers = gather_count;
 }
 
+/* Part of a region, up to the end of a step. */
+static bool make_usable(struct region *region, uint64_t from, uint64_t to)
+{
+    const uint64_t low = from & ~(STEP - 1), high = (to + STEP - 1) & ~(STEP - 1);
+    return nmm_syscall(SYS_mprotect, (long)((uintptr_t)region + low), (long)(high - low), PROT_READ | PROT_WRITE, 0, 0, 0) == 0;
+}
+
 /* Makes a region usable. Others meanwhile do without it. */
 static NMM_COLD bool make_ready(uint32_t number, uint32_t rule, uint32_t node)
 {
     if (nmm_load(&nmm_process.quiet) || __atomic_exchange_n(&states[number], OPENING, __ATOMIC_ACQUIRE) != CLOSED)
         return false;
     struct region *region = region_at(number);
-    if (nmm_syscall(SYS_mprotect, (long)region, SPAN, PROT_READ | PROT_WRITE, 0, 0, 0) != 0) {
+    if (!make_usable(region, 0, OWN_SLABS * SLAB)) {
         __atomic_fetch_add(&nmm_place.rules[rule].failed, 1, __ATOMIC_RELAXED);
         nmm_store(&nmm_place.rules[rule].last_error, ENOMEM);
         return false; /* and never tried again */
@@ -155,6 +164,12 @@ static void *take_fresh(struct region *region, uint32_t size)
             if (slab >= SLABS)
                 return NULL;
         } while (!__atomic_compare_exchange_n(&region->next_slab, &slab, slab + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        /* The first slab of a step; the others of it wait for nobody, so who comes meanwhile does the same once more. */
+        if (slab * SLAB % STEP == 0 || !nmm_load(&region->usable[slab * SLAB / STEP])) {
+            if (nmm_load(&nmm_process.quiet) || !make_usable(region, slab * SLAB, (slab + 1) * SLAB))
+                return NULL;
+            nmm_store_release(&region->usable[slab * SLAB / STEP], 1);
+        }
         nmm_store(&region->size_of[slab], (uint8_t)size);
         if (region->entry != NULL)
             __atomic_fetch_add(&region->entry->bytes, SLAB, __ATOMIC_RELAXED);

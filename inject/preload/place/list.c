@@ -1,6 +1,7 @@
 /* A table of addresses, open addressing without a lock: a key is written by compare-and-swap, and one address has one owner at
  * a time. Whoever finds no room in a bounded number of places goes without: the object is placed, but not read back. */
 #include "list.h"
+#include "policy.h"
 
 #include "../base/sys.h"
 #include "../hooks/hooks.h"
@@ -56,6 +57,7 @@ static void fill(struct nmm_placed *entry, const struct nmm_placed *what)
     nmm_store(&entry->rule, what->rule);
     nmm_store(&entry->pid, what->pid);
     nmm_store(&entry->node, what->node);
+    nmm_store(&entry->pieces, what->pieces);
     nmm_store_release(&entry->state, NMM_PLACED_LIVE);
 }
 
@@ -81,7 +83,7 @@ void nmm_list_add(uintptr_t key, const struct nmm_placed *what)
     }
     if (slot == NULL) {
         if (entry != NULL)
-            nmm_list_give(entry);
+            nmm_store_release(&entry->state, NMM_PLACED_FREE);
         __atomic_fetch_add(&nmm_place.rules[what->rule].unlisted, 1, __ATOMIC_RELAXED);
         return;
     }
@@ -115,7 +117,11 @@ struct nmm_placed *nmm_list_take(uintptr_t key)
     return NULL;
 }
 
-void nmm_list_give(struct nmm_placed *placed) { nmm_store_release(&placed->state, NMM_PLACED_FREE); }
+void nmm_list_give(struct nmm_placed *placed)
+{
+    nmm_give_pieces(nmm_load(&placed->pieces));
+    nmm_store_release(&placed->state, NMM_PLACED_FREE);
+}
 
 void nmm_list_take_all(void (*each)(struct nmm_placed *))
 {
@@ -126,14 +132,18 @@ void nmm_list_take_all(void (*each)(struct nmm_placed *))
     }
 }
 
-void nmm_list_take_range(uintptr_t low, uintptr_t high, void (*each)(struct nmm_placed *))
+bool nmm_list_take_range(uintptr_t low, uintptr_t high, void (*each)(struct nmm_placed *))
 {
+    bool some = false;
     for (uint32_t i = 0; i < SLOTS; i++) {
         const uint64_t key = nmm_load_acquire(&slots[i].key);
         if (key > 2 && key - low < high - low) {
             struct nmm_placed *placed = take_slot(&slots[i], key);
-            if (placed != NULL)
+            if (placed != NULL) {
                 each(placed);
+                some = true;
+            }
         }
     }
+    return some;
 }

@@ -195,7 +195,8 @@ static void place_static(const struct nmm_plan_static *object, uintptr_t bias)
     nmm_place_pages(object->rule, bias + object->address, object->bytes, bias + object->address, -1);
 }
 
-static bool is_known(uint32_t module) { return nmm_place.known[module / 64] >> module % 64 & 1; }
+/* Where the plan's modules lie, plus one; 0: not there. What lies where it lay keeps its static objects as they are. */
+static uint64_t biases[NMM_PLAN_MODULES], former[NMM_PLAN_MODULES];
 
 /* Modules of the plan are few; one that is mapped twice counts once. */
 static int visit(struct dl_phdr_info *info, size_t size, void *data)
@@ -222,16 +223,16 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
                 add_whole(low, high);
             continue;
         }
-        if (!identified || module->device != device || module->inode != inode || is_known(m))
+        if (!identified || module->device != device || module->inode != inode || biases[m] != 0)
             continue;
-        nmm_place.known[m / 64] |= 1ull << m % 64;
+        biases[m] = info->dlpi_addr + 1;
         if (m < 32)
             __atomic_fetch_or(&nmm_place.plan->modules_found, 1u << m, __ATOMIC_RELAXED);
         for (uint32_t i = 0; i < nmm_place.plan->places.count; i++)
             if (places[i].module == m)
                 add_place((struct nmm_code_range){info->dlpi_addr + places[i].low, info->dlpi_addr + places[i].high, places[i].rule, 0});
         for (uint32_t i = 0; i < nmm_place.plan->statics.count; i++)
-            if (statics[i].module == m)
+            if (statics[i].module == m && biases[m] != former[m])
                 place_static(&statics[i], info->dlpi_addr);
     }
     return 0;
@@ -244,6 +245,35 @@ static int count_modules(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+static void visit_all(void)
+{
+    unsigned index = 0;
+    __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
+    dl_iterate_phdr(visit, &index);
+    __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
+}
+
+void nmm_forget_modules(void)
+{
+    if (nmm_place.plan == NULL)
+        return;
+    /* Somebody else may be looking at what there was before; dlclose is seldom enough to wait. */
+    while (__atomic_exchange_n(&nmm_place.updating, 1, __ATOMIC_ACQUIRE))
+        nmm_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+    for (uint32_t m = 0; m < nmm_place.plan->modules.count; m++) {
+        former[m] = biases[m];
+        biases[m] = 0;
+    }
+    __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
+    nmm_place.place_count = 0;
+    nmm_store_release(&whole_count, 0);
+    __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
+    visit_all();
+    for (uint32_t m = 0; m < nmm_place.plan->modules.count; m++)
+        former[m] = 0;
+    nmm_store_release(&nmm_place.updating, 0);
+}
+
 bool nmm_find_modules(void)
 {
     if (__atomic_exchange_n(&nmm_place.updating, 1, __ATOMIC_ACQUIRE))
@@ -252,11 +282,8 @@ bool nmm_find_modules(void)
     dl_iterate_phdr(count_modules, &modules);
     const bool more = modules != nmm_place.seen_modules;
     if (more) {
-        unsigned index = 0;
         nmm_place.seen_modules = modules;
-        __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
-        dl_iterate_phdr(visit, &index);
-        __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
+        visit_all();
     }
     nmm_store_release(&nmm_place.updating, 0);
     return more;

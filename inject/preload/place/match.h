@@ -15,4 +15,7 @@ uint32_t nmm_match_gathered(uint64_t bytes, const uintptr_t *frame, uint32_t *in
 /* Looks which modules of the plan have come since, and places their static objects. False: no module at all has come. */
 bool nmm_find_modules(void);
 
+/* A library was closed: its code is gone, and other code may come to lie there. */
+void nmm_forget_modules(void);
+
 #endif

@@ -112,27 +112,29 @@ void nmm_place_join(void)
     nmm_store_release(&nmm_place_least, nmm_place.least);
 }
 
-/* dlopen was called. It allocates itself, before the library is there: so the allocations from now on look until they see one,
- * but not for ever, since there may be none to come. */
+/* dlopen was called. It allocates itself, before the library is there: so this thread's allocations look from now on until they
+ * see one, but not for ever, since there may be none to come. */
 #define LOOKS 256u
+
+static __thread uint32_t looks __attribute__((tls_model("initial-exec")));
 
 void nmm_place_opened(void)
 {
     if (nmm_place.plan == NULL)
         return;
-    nmm_store(&nmm_place.opened, LOOKS);
+    if (looks == 0)
+        __atomic_fetch_add(&nmm_place.opened, 1, __ATOMIC_ACQ_REL);
+    looks = LOOKS;
     nmm_store_release(&nmm_place_least, 0);
     nmm_find_quick();
 }
 
 static void look_for_modules(void)
 {
-    const uint32_t left = nmm_load(&nmm_place.opened);
-    if (left == 0)
+    if (looks == 0)
         return;
-    const bool found = nmm_find_modules();
-    nmm_store(&nmm_place.opened, found ? 0 : left - 1);
-    if (nmm_load(&nmm_place.opened) == 0)
+    looks = nmm_find_modules() ? 0 : looks - 1;
+    if (looks == 0 && __atomic_sub_fetch(&nmm_place.opened, 1, __ATOMIC_ACQ_REL) == 0)
         nmm_store(&nmm_place_least, nmm_place.least);
     nmm_find_quick();
 }
@@ -149,9 +151,10 @@ void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t
         __atomic_fetch_add(&of->too_small, 1, __ATOMIC_RELAXED);
         return;
     }
-    nmm_ask(rule, &pages, node);
-    nmm_list_add(key, &(struct nmm_placed){.address = pages.low, .bytes = pages.high - pages.low, .base = pages.base,
-        .length = pages.high - pages.base, .rule = rule, .pid = nmm_getpid(), .node = node});
+    const uint32_t pieces = nmm_ask(rule, &pages, node);
+    if (pieces > 0)
+        nmm_list_add(key, &(struct nmm_placed){.address = pages.low, .bytes = pages.high - pages.low, .base = pages.base,
+        .length = pages.high - pages.base, .rule = rule, .pid = nmm_getpid(), .node = node, .pieces = pieces});
 }
 
 /* The pages that hold nothing but the block: also the first, if there is only the allocator's own word before the block, and
@@ -201,20 +204,31 @@ static void end(struct nmm_placed *placed)
 }
 
 /* The memory may stay with the allocator and go to another object: it must not keep this one's policy. */
-void nmm_place_end_block(uintptr_t block)
+bool nmm_place_end_block(uintptr_t block)
 {
     struct nmm_placed *placed = nmm_list_take(block);
     if (placed == NULL)
-        return;
+        return false;
     nmm_read_back(placed);
     nmm_ask_nothing(placed->address, placed->address + placed->bytes);
     nmm_list_give(placed);
+    return true;
 }
 
-void nmm_place_end_mappings(uintptr_t address, uint64_t bytes)
+bool nmm_place_end_mappings(uintptr_t address, uint64_t bytes)
 {
-    if (nmm_place.plan != NULL && nmm_place.plan->least_map != UINT64_MAX && bytes >= 4096)
-        nmm_list_take_range(address, address + bytes, end);
+    if (nmm_place.plan == NULL || nmm_place.plan->least_map == UINT64_MAX || bytes < 4096)
+        return false;
+    return nmm_list_take_range(address, address + bytes, end);
+}
+
+/* mremap takes one mapping only, and pieces are several: with one policy they are one again. */
+bool nmm_place_join_mappings(uintptr_t address, uint64_t bytes)
+{
+    const bool ended = nmm_place_end_mappings(address, bytes);
+    if (ended)
+        nmm_ask_nothing(address, address + nmm_round_up(bytes, 4096));
+    return ended;
 }
 
 void nmm_place_finish(void)

@@ -30,9 +30,8 @@ struct nmm_place {
     uint32_t place_count;
     uint32_t place_version;         /* odd while `places` is being changed */
     uint32_t updating;              /* a thread is looking for new modules */
-    uint32_t opened;                /* a library may have come since the last look */
+    uint32_t opened;                /* threads that look whether a library has come */
     uint64_t seen_modules;          /* by the loader's count */
-    uint64_t known[NMM_PLAN_MODULES / 64]; /* bits of the plan's modules that were found */
     uint32_t gathers;               /* rules that gather small objects */
     uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
     uint32_t threads;               /* that were created */
@@ -75,13 +74,21 @@ static inline uint32_t nmm_placed_bit(uintptr_t address)
 }
 
 /* Before a block is freed, or mappings end: what lay in them is read back, and is forgotten. */
-void nmm_place_end_block(uintptr_t block);
-void nmm_place_end_mappings(uintptr_t address, uint64_t bytes);
+bool nmm_place_end_block(uintptr_t block);
+bool nmm_place_end_mappings(uintptr_t address, uint64_t bytes);
+
+/* The same before mappings move: they become one. Whether there was anything. */
+bool nmm_place_join_mappings(uintptr_t address, uint64_t bytes);
+
+static inline bool nmm_may_be_placed(const void *block)
+{
+    const uint32_t bit = nmm_placed_bit((uintptr_t)block);
+    return unlikely(nmm_load(&nmm_placed_bits[bit / 64]) >> bit % 64 & 1);
+}
 
 static inline void nmm_placed_ends(const void *block)
 {
-    const uint32_t bit = nmm_placed_bit((uintptr_t)block);
-    if (unlikely(nmm_load(&nmm_placed_bits[bit / 64]) >> bit % 64 & 1))
+    if (nmm_may_be_placed(block))
         nmm_place_end_block((uintptr_t)block);
 }
 

@@ -18,8 +18,23 @@
 
 #define MASK_WORDS (NMM_PLAN_NODES / 64)
 
-/* Each piece is a mapping of its own to the kernel, and a process may have 65,530 of them (vm.max_map_count). */
+/* Each piece is a mapping of its own to the kernel, with another behind it, and a process may have 65,530 of them
+ * (vm.max_map_count). The program must not run out of them for our sake. */
 #define MOST_PIECES 16384u
+
+static uint32_t pieces_used;
+
+static bool take_pieces(uint32_t pieces)
+{
+    uint32_t used = nmm_load(&pieces_used);
+    do {
+        if (pieces > MOST_PIECES - used)
+            return false;
+    } while (!__atomic_compare_exchange_n(&pieces_used, &used, used + pieces, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+void nmm_give_pieces(uint32_t pieces) { __atomic_fetch_sub(&pieces_used, pieces, __ATOMIC_RELAXED); }
 
 struct mask {
     uint64_t words[MASK_WORDS];
@@ -114,35 +129,48 @@ static bool is_coarse(const struct nmm_plan_rule *rule, const struct nmm_pages *
     return interleaved && rule->page_bytes == 0 && pages->high - pages->low < ENOUGH * HUGE * rule->nodes;
 }
 
-void nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
+static uint32_t count_pieces(const struct nmm_plan_rule *rule, const struct nmm_pages *pages)
+{
+    struct nmm_piece piece = {0};
+    uint32_t count = 0;
+    while (count <= MOST_PIECES && nmm_next_piece(nmm_place.plan, rule, nmm_page_count(pages), pages->unit, &piece))
+        count++;
+    return count;
+}
+
+static void ask_by_piece(uint32_t rule, const struct nmm_pages *pages)
 {
     const struct nmm_plan_rule *of = &nmm_place.rules[rule];
-    if (nmm_load(&nmm_process.quiet)) {
-        failed(rule, EPERM);
-        return;
-    }
-    if (of->page_bytes != 0 || is_coarse(of, pages))
-        nmm_advise((void *)pages->low, pages->high - pages->low, of->page_bytes > 4096 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    if (node >= 0) {
-        ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node]);
-        return;
-    }
-    if (!nmm_has_pieces(of)) {
-        ask_as_a_whole(rule, pages);
-        return;
-    }
     struct nmm_piece piece = {0};
-    uint32_t pieces = 0;
     while (nmm_next_piece(nmm_place.plan, of, nmm_page_count(pages), pages->unit, &piece)) {
-        if (++pieces > MOST_PIECES) {
-            failed(rule, E2BIG);
-            return;
-        }
         const uintptr_t low = clip(pages->base + piece.first * pages->unit, pages);
         const uintptr_t high = clip(pages->base + piece.last * pages->unit, pages);
         if (low < high)
             ask_one(rule, low, high, nmm_place.nodes[of->node + piece.node]);
     }
+}
+
+uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
+{
+    const struct nmm_plan_rule *of = &nmm_place.rules[rule];
+    if (nmm_load(&nmm_process.quiet)) {
+        failed(rule, EPERM);
+        return 0;
+    }
+    const uint32_t pieces = node < 0 && nmm_has_pieces(of) ? count_pieces(of, pages) : 1;
+    if (!take_pieces(pieces)) {
+        failed(rule, E2BIG);
+        return 0;
+    }
+    if (of->page_bytes != 0 || is_coarse(of, pages))
+        nmm_advise((void *)pages->low, pages->high - pages->low, of->page_bytes > 4096 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    if (node >= 0)
+        ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node]);
+    else if (nmm_has_pieces(of))
+        ask_by_piece(rule, pages);
+    else
+        ask_as_a_whole(rule, pages);
+    return pieces;
 }
 
 void nmm_ask_nothing(uintptr_t low, uintptr_t high)

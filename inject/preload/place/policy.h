@@ -19,8 +19,11 @@ static inline uint64_t nmm_page_count(const struct nmm_pages *pages)
     return (pages->high - pages->base + pages->unit - 1) / pages->unit;
 }
 
-/* Asks for the rule's policy; `node` is the index of the one node that all of it goes to, -1: as the policy says. */
-void nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node);
+/* Asks for the rule's policy; `node` is the index of the one node that all of it goes to, -1: as the policy says. Returns how many
+ * pieces that makes of the process' mappings; nmm_give_pieces when they are gone. */
+uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node);
+
+void nmm_give_pieces(uint32_t pieces);
 
 /* Back to the policy of the process, for memory that goes to somebody else. */
 void nmm_ask_nothing(uintptr_t low, uintptr_t high);

@@ -115,6 +115,8 @@ struct nmm_placed {
     int32_t pid;                /* in the applier's pid namespace */
     uint32_t state;             /* NMM_PLACED_*, written last */
     int32_t node;               /* a gathered slab: index of its node; else -1 */
+    uint32_t pieces;            /* of the process' mappings it costs up to two each */
+    uint32_t pad;
 };
 #define NMM_PLACED_FREE 0u
 #define NMM_PLACED_LIVE 1u

@@ -137,6 +137,8 @@ pub struct Placed {
     pub pid: AtomicI32,
     pub state: AtomicU32,
     pub node: AtomicI32,
+    pub pieces: AtomicU32,
+    pub pad: AtomicU32,
 }
 
 /// `struct nmm_plan_table`.

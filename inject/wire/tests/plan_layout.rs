@@ -54,7 +54,7 @@ fn facts() -> BTreeMap<String, u64> {
     structure!("nmm_plan_static", plan::Static, address, bytes, module, rule);
     structure!("nmm_plan_run", plan::Run, pages, node, pad);
     structure!("nmm_plan_thread", plan::Thread, cpus);
-    structure!("nmm_placed", plan::Placed, address, bytes, base, length, rule, pid, state, node);
+    structure!("nmm_placed", plan::Placed, address, bytes, base, length, rule, pid, state, node, pieces, pad);
     structure!("nmm_plan_table", plan::Table, at, count);
     structure!(
         "nmm_plan",

@@ -21,6 +21,9 @@ pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
     let plan = plan_of(&arguments)?;
     let failed = |error: ApplyError| Failure::with_code(&error, error.exit_code());
     let placement = Placement::prepare(&plan, &arguments.command).map_err(failed)?;
+    if let Some(path) = arguments.report.as_ref().filter(|_| !arguments.show) {
+        std::fs::write(path, "").map_err(|error| Failure::new(format!("--report {}: {error}", path.display())))?;
+    }
     if arguments.show {
         for remark in &placement.compiled().remarks {
             eprintln!("numamma: {}:{}: {}", plan.path.display(), remark.line, remark.message);
