@@ -576,3 +576,27 @@ fn what_was_closed_stays_closed() {
         assert_eq!(status(&record), 1, "{command}");
     }
 }
+
+#[test]
+fn policies_are_tried_in_turn() {
+    let place = Place::together();
+    let (dir, failed) = (place.path("tried"), place.path("failed"));
+    let turns = |dir: &Path, command: &[&str]| {
+        let run = Run::numamma().arg("try").arg(dir).args(["--rounds", "2", "-p", "interleave", "-p", "block", "--"]);
+        run.args(command).run()
+    };
+    let outcome = turns(&dir, &["sh", "-c", "sleep 0.05"]).success();
+    for words in ["as it is", "interleave", "block", "one node"] {
+        assert!(outcome.out().contains(words), "{words}: {outcome}");
+    }
+    let tried: Value = serde_json::from_slice(&fs::read(dir.join("try.json")).expect("results")).expect("JSON");
+    let candidates = tried["candidates"].as_array().expect("a list");
+    assert_eq!(candidates.iter().map(|one| &one["name"]).collect::<Vec<_>>(), ["as it is", "interleave", "block"]);
+    for one in candidates {
+        assert_eq!(one["seconds"].as_array().map(Vec::len), Some(2), "{one:#}");
+        assert!(one["median_s"].as_f64() > Some(0.05), "{one:#}");
+        assert_eq!(one["ratio"].is_null(), one["name"] == "as it is", "{one:#}");
+    }
+    turns(&dir, &["true"]).exits(OWN_FAILURE).fails_clearly(&["there already"]);
+    turns(&failed, &["false"]).exits(OWN_FAILURE).fails_clearly(&["did not succeed", "status 1"]);
+}

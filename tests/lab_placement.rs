@@ -183,6 +183,10 @@ fn each_policy_for_each_kind_of_object() {
     for policy in POLICIES {
         apply(&place, &FOUR, &[&kinds(policy)], &["kinds", "1"]).is_as_asked();
     }
+    let followed = kinds("policy = \"follow-thread\"\nthread = 3");
+    let followed = apply(&place, &FOUR, &[&[followed.as_str()][..], &PIN].concat(), &["kinds", "1"]);
+    followed.is_as_asked();
+    assert!(followed.by_node(0).iter().all(|(node, _)| *node == 2), "thread 3 runs on CPU 2: {:#}", followed.placed);
     // A strict plan binds.
     let strict = kinds(POLICIES[5]).replace("version = 1", "version = 1\nmode = \"strict\"");
     apply(&place, &FOUR, &[&strict], &["kinds", "1"]).is_as_asked();

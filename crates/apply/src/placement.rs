@@ -15,7 +15,7 @@ use numamma_wire::{SharedPlan, plan as wire};
 
 use crate::achieved::{Achieved, Pages, RuleAchieved};
 use crate::error::ApplyError;
-use crate::readback::{Readings, Watch, of};
+use crate::readback::{Readings, Watch};
 
 /// A plan that is ready for a program.
 #[derive(Debug)]
@@ -87,13 +87,14 @@ impl Placement {
         let header = self.shared.header();
         let mut remarks: Vec<String> =
             self.compiled.remarks.iter().map(|fault| self.remark(fault.line, &fault.message)).collect();
-        let processes = of(&header.processes);
+        let processes = header.processes.load(Relaxed);
         if processes == 0 {
             remarks.push(
                 "no process of the program took the plan: is it statically linked, or does it change users?".into(),
             );
         }
-        let stopped = of(&header.stopped).checked_sub(1).and_then(|rule| self.compiled.names.get(rule as usize));
+        let stopped =
+            header.stopped.load(Relaxed).checked_sub(1).and_then(|rule| self.compiled.names.get(rule as usize));
         let rules = (0..self.compiled.names.len()).map(|rule| self.rule(rule, &readings)).collect();
         Achieved {
             version: 1,
@@ -125,7 +126,7 @@ impl Placement {
         };
         let mut by_node: BTreeMap<u32, u64> =
             (0..).zip(&rule.by_node).map(|(node, pages)| (node, read(pages))).filter(|(_, pages)| *pages > 0).collect();
-        let left = readings.live.values().map(|(.., reading)| reading).chain(&readings.left);
+        let left = readings.live.values().chain(&readings.left);
         for reading in left.filter(|reading| reading.rule == n) {
             pages.add(reading.pages);
             reading.by_node.iter().for_each(|(node, pages)| *by_node.entry(*node).or_default() += pages);
@@ -141,7 +142,7 @@ impl Placement {
             too_small: read(&rule.too_small),
             unlisted: read(&rule.unlisted),
             refused,
-            refusal: (refused > 0).then(|| refusal(of(&rule.last_error))),
+            refusal: (refused > 0).then(|| refusal(rule.last_error.load(Relaxed))),
             fell_back: read(&rule.fell_back),
             pages,
             by_node: by_node.into_iter().collect(),
@@ -197,7 +198,7 @@ pub fn apply(placement: &Placement, command: &[OsString]) -> Result<Outcome, App
     let took = began.elapsed();
     signals::program_ended();
     // What it left running has the library in its environment.
-    if of(&placement.shared.header().processes) > 1 {
+    if placement.shared.header().processes.load(Relaxed) > 1 {
         library.keep();
     }
     Ok(Outcome { ended: Ended::from_wait_status(status), took, achieved: placement.achieved(watch) })

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,7 @@ pub(crate) struct Reading {
 /// Readings of objects that live or were left, by their place in the list.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
-    pub live: FxHashMap<usize, (u64, i32, Reading)>,
+    pub live: FxHashMap<usize, Reading>,
     pub left: Vec<Reading>,
 }
 
@@ -40,14 +39,12 @@ pub(crate) struct Readings {
 pub struct Watch {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<std::thread::JoinHandle<Readings>>,
-    ended: Arc<AtomicBool>,
 }
 
 impl Watch {
     /// Begins to read; `stopped` is called once if a strict plan fails.
     pub(crate) fn begin(shared: Arc<SharedPlan>, compiled: Arc<Compiled>, stopped: impl Fn() + Send + 'static) -> Self {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let ended = Arc::new(AtomicBool::new(false));
         let ask = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut readings = Readings::default();
@@ -71,7 +68,7 @@ impl Watch {
                 }
             }
         });
-        Self { stop, thread: Some(thread), ended }
+        Self { stop, thread: Some(thread) }
     }
 
     /// The program has ended.
@@ -81,7 +78,6 @@ impl Watch {
     }
 
     fn halt(&self) {
-        self.ended.store(true, Relaxed);
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
     }
@@ -98,7 +94,7 @@ fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
         match placed.state.load(Acquire) {
             wire::PLACED_LIVE => {}
             wire::PLACED_LEFT => {
-                readings.left.extend(readings.live.remove(&n).map(|(.., reading)| reading));
+                readings.left.extend(readings.live.remove(&n));
                 let _ = placed.state.compare_exchange(wire::PLACED_LEFT, wire::PLACED_FREE, AcqRel, Relaxed);
                 continue;
             }
@@ -108,11 +104,11 @@ fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
                 continue;
             }
         }
-        let (address, pid) = (placed.address.load(Relaxed), placed.pid.load(Relaxed));
+        let address = placed.address.load(Relaxed);
         if let Some(reading) = read_one(shared, compiled, n) {
             // Another object may have come to its place meanwhile.
             if placed.state.load(Acquire) == wire::PLACED_LIVE && placed.address.load(Relaxed) == address {
-                readings.live.insert(n, (address, pid, reading));
+                readings.live.insert(n, reading);
             }
         }
     }
@@ -158,9 +154,4 @@ fn read_one(shared: &SharedPlan, compiled: &Compiled, n: usize) -> Option<Readin
     .ok()?;
     reading.pages.unused = addresses.len() as u64 - reading.pages.present();
     Some(reading)
-}
-
-/// For counters that only grow.
-pub(crate) fn of(counter: &AtomicU32) -> u32 {
-    counter.load(Relaxed)
 }

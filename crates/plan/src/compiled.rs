@@ -104,7 +104,6 @@ impl Compiled {
             threads: image.table(self.threads.iter().map(|cpus| mask(cpus))),
             texts: image.bytes(texts.len(), texts.iter().copied()),
             placed: image.table((0..PLACED).map(|_| [0_u64; size_of::<wire::Placed>() / 8])),
-            gathers: self.rules.iter().filter(|rule| rule.gather != wire::GATHER_NOT).count() as u32,
             ..wire::Header::default()
         };
         image.set_header(&header);
@@ -186,7 +185,6 @@ impl Image {
             header.least_map,
         ];
         words.extend(tables.iter().map(|table| pair(table.at, table.count)));
-        words.push(pair(header.gathers, 0));
         for (at, word) in self.bytes.chunks_exact_mut(8).zip(words) {
             at.copy_from_slice(&word.to_ne_bytes());
         }
@@ -229,7 +227,7 @@ mod tests {
         let shared = compiled.share().expect("memory");
         let header = shared.header();
         assert_eq!((header.magic, header.version, header.strict), (wire::MAGIC, wire::VERSION, 1));
-        assert_eq!((header.least_heap, header.least_map, header.gathers), (u64::MAX, u64::MAX, 1));
+        assert_eq!((header.least_heap, header.least_map), (u64::MAX, u64::MAX));
         assert_eq!((header.modules.count, header.nodes.count, header.threads.count), (2, 2, 1));
         let rule = &shared.rules()[0];
         assert_eq!((rule.targets, rule.any_place, rule.least, rule.most), (wire::TARGET_HEAP, 1, 4096, u64::MAX));

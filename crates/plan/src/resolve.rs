@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use numamma_symbols::origin::{is_it, is_library, is_wrapper};
+use numamma_symbols::origin::{LIBRARIES, is_it, is_library, is_wrapper};
 use numamma_symbols::{Frame, Module, Variable, VariableKind};
 use numamma_topology::Machine;
 use numamma_wire::plan as wire;
@@ -13,22 +13,6 @@ use crate::compiled::{Compiled, RuleName};
 use crate::error::{Fault, PlanError};
 use crate::model::{Gather, Nodes, Object, PageSize, Pin, Plan, Policy, Site, Target};
 use crate::size::format_size;
-
-/// Libraries no frame of which is a place, by the beginning of their files' names.
-const WHOLE: [&str; 12] = [
-    "libc.so",
-    "libc-2",
-    "libstdc++.so",
-    "libc++.so",
-    "libc++abi",
-    "libgfortran.so",
-    "libquadmath.so",
-    "libgomp.so",
-    "libomp.so",
-    "ld-linux",
-    "libpthread",
-    "libnumamma",
-];
 
 /// Where libraries lie that a program does not say more of.
 const LIBRARY_FOLDERS: [&str; 6] =
@@ -69,9 +53,7 @@ pub fn resolve(plan: &Plan, files: &Files<'_>) -> Result<Compiled, PlanError> {
         resolver.object(object);
     }
     resolver.skipped();
-    for name in WHOLE {
-        resolver.compiled.whole.push(name.into());
-    }
+    resolver.compiled.whole = LIBRARIES.map(String::from).to_vec();
     resolver.compiled.modules = resolver.modules.iter().map(|module| (module.device, module.inode)).collect();
     if resolver.faults.is_empty() {
         return Ok(resolver.compiled);
@@ -575,4 +557,78 @@ fn is_file(path: &str, meant: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests {
+    use numamma_topology::{Cpu, Node};
+
+    use super::*;
+
+    /// Two nodes of two cores with two threads each, as Linux numbers them: CPUs 0-3 the cores' first threads, 4-7 their second.
+    /// A third node has memory alone.
+    fn machine() -> Machine {
+        let node = |id, cpus: &[u32]| Node {
+            id,
+            online: true,
+            cpus: cpus.to_vec(),
+            memory_bytes: Some(1 << 30),
+            memory_only: cpus.is_empty(),
+            ..Node::default()
+        };
+        let cpu = |id: u32| Cpu {
+            id,
+            online: true,
+            node: Some(id % 4 / 2),
+            package: Some(id % 4 / 2),
+            core: Some(id % 4 % 2),
+            siblings: vec![id % 4, id % 4 + 4],
+            ..Cpu::default()
+        };
+        let nodes = vec![node(0, &[0, 1, 4, 5]), node(1, &[2, 3, 6, 7]), node(2, &[])];
+        Machine { nodes, cpus: (0..8).map(cpu).collect(), page_bytes: Some(4096), ..Machine::default() }
+    }
+
+    fn compile(text: &str, cpus: &[u32]) -> Result<Compiled, String> {
+        let plan = Plan::parse(&format!("version = 1\n{text}"), Path::new("plan.toml")).expect("a plan");
+        let files = Files { machine: &machine(), cpus, nodes: &[], program: None };
+        resolve(&plan, &files).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn neighbours_are_near_or_far() {
+        let pinned = |way: &str| {
+            compile(&format!("threads.pin = \"{way}\""), &[0, 1, 2, 3, 4, 5, 6, 7]).map(|c| c.threads.concat())
+        };
+        assert_eq!(pinned("compact"), Ok(vec![0, 4, 1, 5, 2, 6, 3, 7]));
+        assert_eq!(pinned("scatter"), Ok(vec![0, 2, 1, 3, 4, 6, 5, 7]));
+        // Of the CPUs that this process may use.
+        let few = compile("threads.pin = \"scatter\"", &[1, 2, 3]).map(|compiled| compiled.threads.concat());
+        assert_eq!(few, Ok(vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn nodes_by_kind_and_by_thread() {
+        let nodes = |policy: &str| {
+            let text = format!("threads.pin = [\"0\", \"6\"]\n[[object]]\nheap = \"*\"\n{policy}");
+            compile(&text, &[0, 6]).map(|compiled| compiled.nodes_of(0).to_vec())
+        };
+        assert_eq!(nodes("policy = \"interleave\""), Ok(vec![0, 1, 2]));
+        assert_eq!(nodes("policy = \"interleave\"\nnodes = \"with-cpus\""), Ok(vec![0, 1]));
+        assert_eq!(nodes("policy = \"bind\"\nnodes = \"memory-only\""), Ok(vec![2]));
+        assert_eq!(nodes("policy = \"block\"\nnodes = [2, 0]"), Ok(vec![2, 0]));
+        assert_eq!(nodes("policy = \"follow-thread\"\nthread = 1"), Ok(vec![1]));
+        // A list that is too short begins anew.
+        assert_eq!(nodes("policy = \"follow-thread\"\nthread = 2"), Ok(vec![0]));
+        assert!(nodes("policy = \"bind\"\nnodes = [3]").is_err_and(|error| error.contains("node 3")));
+    }
+
+    #[test]
+    fn blocks_are_rounded_to_pages_and_it_is_said() {
+        let text = "[[object]]\nheap = \"*\"\npolicy = \"block-cyclic\"\nblock = 10000";
+        let compiled = compile(text, &[0]).expect("a plan that can be meant");
+        assert_eq!(compiled.rules[0].block_bytes, 8192);
+        assert!(
+            compiled.remarks.iter().any(|remark| remark.line == 2 && remark.message.contains("8 KiB")),
+            "{:?}",
+            compiled.remarks
+        );
+    }
+}

@@ -11,11 +11,7 @@ use crate::model::{Nodes, Plan, Policy, Target};
 pub fn snippet(plan: &Plan, compiled: &Compiled) -> String {
     let mut text = String::new();
     if compiled.pins() {
-        let places: Vec<String> =
-            compiled.threads.iter().map(|cpus| format!("{{{}}}", list::format(cpus).replace('-', ":"))).collect();
-        // OMP_PLACES writes ranges as first:count.
-        let places =
-            if compiled.threads.iter().all(|cpus| cpus.len() == 1) { places.join(",") } else { ranges(compiled) };
+        let places = places(compiled);
         let _ = writeln!(text, "# OpenMP\nexport OMP_PLACES=\"{places}\" OMP_PROC_BIND=true\n");
     }
     if let [only] = &plan.objects[..]
@@ -37,7 +33,8 @@ pub fn snippet(plan: &Plan, compiled: &Compiled) -> String {
     text
 }
 
-fn ranges(compiled: &Compiled) -> String {
+/// The CPUs of each thread one by one: OMP_PLACES writes ranges in another way than the kernel.
+fn places(compiled: &Compiled) -> String {
     let place = |cpus: &Vec<u32>| {
         let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
         format!("{{{}}}", cpus.join(","))

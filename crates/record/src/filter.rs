@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::callsite::is_it;
+use numamma_symbols::origin::is_it;
 
 /// What the user asked for.
 #[derive(Debug, Default)]

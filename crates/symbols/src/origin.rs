@@ -1,7 +1,7 @@
 //! Whose code a frame is: frames that are known by name not to be the user's own, but libraries' and wrappers'.
 
 /// Libraries whose frames never stand for a site, by the beginning of their file name.
-const LIBRARIES: [&str; 11] = [
+pub const LIBRARIES: [&str; 12] = [
     "libc.so",
     "libc-2",
     "libstdc++.so",
@@ -12,6 +12,7 @@ const LIBRARIES: [&str; 11] = [
     "libgomp.so",
     "libomp.so",
     "ld-linux",
+    "libpthread",
     "libnumamma",
 ];
 

@@ -130,7 +130,7 @@ static void *find(const struct table *table, const char *name, bool hidden_too)
     return table->gnu_hash ? find_gnu(table, name, hidden_too) : find_sysv(table, name, hidden_too);
 }
 
-static bool contains(const struct dl_phdr_info *info, uintptr_t address, uintptr_t *low, uintptr_t *high)
+bool nmm_object_contains(const struct dl_phdr_info *info, uintptr_t address, uintptr_t *low, uintptr_t *high)
 {
     bool inside = false;
     *low = UINTPTR_MAX, *high = 0;
@@ -162,7 +162,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     struct table table;
     uintptr_t low, high;
     bool executable = walk->index++ == 0;
-    if (contains(info, (uintptr_t)&visit, &low, &high)) {
+    if (nmm_object_contains(info, (uintptr_t)&visit, &low, &high)) {
         walk->past_self = true;
         walk->objects->own_low = low;
         walk->objects->own_high = high;
@@ -195,11 +195,11 @@ static int visit_allocator(struct dl_phdr_info *info, size_t size, void *data)
     (void)size;
     const struct allocator_walk *walk = data;
     uintptr_t low, high, unused;
-    if (contains(info, walk->malloc, &low, &high)) {
+    if (nmm_object_contains(info, walk->malloc, &low, &high)) {
         walk->objects->allocator_low = low;
         walk->objects->allocator_high = high;
         /* Not by mmap: libtcmalloc has one of its own. */
-        walk->objects->allocator_is_libc = contains(info, (uintptr_t)&getauxval, &unused, &unused);
+        walk->objects->allocator_is_libc = nmm_object_contains(info, (uintptr_t)&getauxval, &unused, &unused);
     }
     return 0;
 }

@@ -21,6 +21,11 @@ struct nmm_objects {
     uintptr_t own_low, own_high; /* our own object */
 };
 
+struct dl_phdr_info;
+
+/* Whether an address lies in a segment of a loaded object; also from where to where its segments reach. */
+bool nmm_object_contains(const struct dl_phdr_info *info, uintptr_t address, uintptr_t *low, uintptr_t *high);
+
 /* Fills the slots of all symbols that can be found. Takes no lock but the loader's own, allocates nothing, may be called
  * by several threads at once. */
 void nmm_resolve(const struct nmm_symbol *symbols, size_t count, struct nmm_objects *objects);

@@ -151,23 +151,17 @@ static inline void *real_realloc(void *old, size_t bytes)
     return real_realloc_placed(old, bytes);
 }
 
-/* Without a recording a hook only forwards, and places what a plan is about. */
-#define PLACED(size, expression)                     \
-    do {                                             \
-        void *placed = (expression);                 \
-        nmm_placed_block(placed, (size), NMM_FRAME); \
-        return placed;                               \
-    } while (0)
-
 /* Records what `expression` allocated; without permission to record, or without the real function, the alternatives. */
 #define ALLOCATE(name, api, size, expression, otherwise)       \
     do {                                                       \
         const uintptr_t *frame = NMM_FRAME;                    \
         struct nmm_thread *self = enter(frame);                \
         if (unlikely(self == NULL || nmm_real.name == NULL)) { \
-            if (FORWARD(name))                                 \
-                PLACED(size, expression);                      \
-            return (otherwise);                                \
+            if (!FORWARD(name))                                \
+                return (otherwise);                            \
+            void *forwarded = (expression);                    \
+            nmm_placed_block(forwarded, (size), frame);        \
+            return forwarded;                                  \
         }                                                      \
         uint32_t depth = nmm_allocator_enter(self, frame);     \
         void *block = (expression);                            \

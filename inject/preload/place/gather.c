@@ -164,14 +164,15 @@ static void *take_fresh(struct region *region, uint32_t size)
             if (slab >= SLABS)
                 return NULL;
         } while (!__atomic_compare_exchange_n(&region->next_slab, &slab, slab + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-        /* The first slab of a step; the others of it wait for nobody, so who comes meanwhile does the same once more. */
-        if (slab * SLAB % STEP == 0 || !nmm_load(&region->usable[slab * SLAB / STEP])) {
+        /* Two threads may do so at once, to the same effect. */
+        if (!nmm_load_acquire(&region->usable[slab * SLAB / STEP])) {
             if (nmm_load(&nmm_process.quiet) || !make_usable(region, slab * SLAB, (slab + 1) * SLAB))
                 return NULL;
             nmm_store_release(&region->usable[slab * SLAB / STEP], 1);
         }
         nmm_store(&region->size_of[slab], (uint8_t)size);
-        if (region->entry != NULL)
+        /* The child of a fork goes on in its copy, which the entry is not about. */
+        if (region->entry != NULL && nmm_load(&region->entry->pid) == nmm_getpid())
             __atomic_fetch_add(&region->entry->bytes, SLAB, __ATOMIC_RELAXED);
         const uint64_t first = (uint64_t)(SLAB / GRAIN) << 32 | (uint32_t)(slab * (SLAB / GRAIN));
         /* Whoever loses this leaves a slab unused: address space that is never touched. */

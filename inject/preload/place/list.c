@@ -132,17 +132,27 @@ void nmm_list_take_all(void (*each)(struct nmm_placed *))
     }
 }
 
+/* Mappings are found by their first page. So few pages are looked up one by one, most of them by a bit each; for many it takes less
+ * to go through the table. */
 bool nmm_list_take_range(uintptr_t low, uintptr_t high, void (*each)(struct nmm_placed *))
 {
     bool some = false;
-    for (uint32_t i = 0; i < SLOTS; i++) {
+    if (!nmm_load(&nmm_placed_any))
+        return false;
+    const bool few = (high - low) / 4096 < SLOTS;
+    for (uintptr_t page = low; few && page < high; page += 4096) {
+        struct nmm_placed *placed = nmm_may_be_placed((const void *)page) ? nmm_list_take(page) : NULL;
+        if (placed != NULL) {
+            each(placed);
+            some = true;
+        }
+    }
+    for (uint32_t i = 0; !few && i < SLOTS; i++) {
         const uint64_t key = nmm_load_acquire(&slots[i].key);
-        if (key > 2 && key - low < high - low) {
-            struct nmm_placed *placed = take_slot(&slots[i], key);
-            if (placed != NULL) {
-                each(placed);
-                some = true;
-            }
+        struct nmm_placed *placed = key > 2 && key - low < high - low ? take_slot(&slots[i], key) : NULL;
+        if (placed != NULL) {
+            each(placed);
+            some = true;
         }
     }
     return some;

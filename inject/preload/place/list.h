@@ -14,7 +14,7 @@ void nmm_list_give(struct nmm_placed *placed);
 /* Notes memory that belongs to no one object and stays until the end; NULL if there is no room. Its length may grow. */
 struct nmm_placed *nmm_list_open(const struct nmm_placed *what);
 
-/* Calls `each` for every object of this process that begins in a range of addresses, taken as above; whether there was one. */
+/* Calls `each` for every mapping of this process that begins in a range of addresses, taken as above; whether there was one. */
 bool nmm_list_take_range(uintptr_t low, uintptr_t high, void (*each)(struct nmm_placed *));
 
 /* For everything of this process that is in the list. */

@@ -7,6 +7,7 @@
 #include <link.h>
 #include <sys/stat.h>
 
+#include "../base/resolve.h"
 #include "../base/sys.h"
 #include "../unwind/step.h"
 #include "policy.h"
@@ -60,7 +61,7 @@ static bool is_wanted(const struct nmm_plan_rule *rule, const struct wish *wish)
         && wish->bytes <= rule->most;
 }
 
-/* The first rule of the place around a return address, NMM_NO_RULE: none is its, NMM_PLAN_SKIPPED - 1: it is skipped. */
+/* The first rule of the place around a return address; NMM_NO_RULE: it has none, SKIPPED: the frame is not the user's. */
 #define SKIPPED (NMM_NO_RULE - 1)
 static uint32_t rule_at(uintptr_t address, const struct wish *wish)
 {
@@ -148,19 +149,6 @@ static bool identify(const char *path, uint64_t *device, uint64_t *inode)
     return true;
 }
 
-static void extent(const struct dl_phdr_info *info, uintptr_t *low, uintptr_t *high)
-{
-    *low = UINTPTR_MAX, *high = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD)
-            continue;
-        const uintptr_t begin = info->dlpi_addr + segment->p_vaddr, end = begin + segment->p_memsz;
-        *low = begin < *low ? begin : *low;
-        *high = end > *high ? end : *high;
-    }
-}
-
 static bool begins_with(const char *text, const char *beginning)
 {
     while (*beginning && *text == *beginning)
@@ -213,7 +201,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
         name = *c == '/' ? c + 1 : name;
 
     uintptr_t low, high;
-    extent(info, &low, &high);
+    nmm_object_contains(info, 0, &low, &high);
     uint64_t device = 0, inode = 0;
     const bool identified = *path != 0 && identify(path, &device, &inode);
     for (uint32_t m = 0; m < nmm_place.plan->modules.count; m++) {
@@ -226,8 +214,6 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
         if (!identified || module->device != device || module->inode != inode || biases[m] != 0)
             continue;
         biases[m] = info->dlpi_addr + 1;
-        if (m < 32)
-            __atomic_fetch_or(&nmm_place.plan->modules_found, 1u << m, __ATOMIC_RELAXED);
         for (uint32_t i = 0; i < nmm_place.plan->places.count; i++)
             if (places[i].module == m)
                 add_place((struct nmm_code_range){info->dlpi_addr + places[i].low, info->dlpi_addr + places[i].high, places[i].rule, 0});

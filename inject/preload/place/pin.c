@@ -19,9 +19,10 @@ uint32_t nmm_place_new_thread(void)
 {
     if (nmm_place.plan == NULL || nmm_place.plan->threads.count == 0)
         return 0;
-    if (!__atomic_exchange_n(&nmm_place.main_pinned, true, __ATOMIC_RELAXED))
+    const uint32_t before = __atomic_fetch_add(&nmm_place.threads, 1, __ATOMIC_RELAXED);
+    if (before == 0)
         pin(nmm_getpid(), 0);
-    return __atomic_add_fetch(&nmm_place.threads, 1, __ATOMIC_RELAXED);
+    return before + 1;
 }
 
 void nmm_place_pin(uint32_t thread)

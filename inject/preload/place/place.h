@@ -35,7 +35,6 @@ struct nmm_place {
     uint32_t gathers;               /* rules that gather small objects */
     uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
     uint32_t threads;               /* that were created */
-    bool main_pinned;
 };
 
 extern struct nmm_place nmm_place;

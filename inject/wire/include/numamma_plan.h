@@ -135,14 +135,12 @@ struct nmm_plan {
     uint64_t bytes;             /* of all */
     uint64_t least_heap, least_map; /* no smaller block or mapping is any rule's; UINT64_MAX: none is */
     struct nmm_plan_table rules, modules, places, statics, nodes, runs, threads, texts, placed;
-    uint32_t gathers;           /* rules that gather */
-    uint32_t pad;
 
     /* The applier's. */
     uint32_t processes;         /* that have joined */
     uint32_t stopped;           /* strict: 1 + the rule that failed; the program is to be ended */
     uint32_t next_placed;       /* where to look for room in the list */
-    uint32_t modules_found;     /* bits of the first 32 modules: mapped by some process */
+    uint32_t pad;
     uint64_t pinned, not_pinned; /* threads */
     uint64_t pad2[4];
 };

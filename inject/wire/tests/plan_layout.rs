@@ -74,12 +74,10 @@ fn facts() -> BTreeMap<String, u64> {
         threads,
         texts,
         placed,
-        gathers,
-        pad,
         processes,
         stopped,
         next_placed,
-        modules_found,
+        pad,
         pinned,
         not_pinned,
         pad2

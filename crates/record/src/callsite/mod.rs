@@ -26,7 +26,6 @@ use crate::space::mappings::PathId;
 use flow::{Flow, Value};
 
 pub use flow::general;
-pub use numamma_symbols::origin::is_it;
 
 /// Frames above the allocator that may be wrappers in wrappers.
 const DEEPEST_WRAPPER: usize = 8;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
+use numamma_symbols::origin::is_it;
 use numamma_symbols::{Module, NamedFunction};
 
 use super::exits::exits;
 use super::{Probe, ProbeKind};
-use crate::callsite::is_it;
 use crate::error::RecordError;
 
 /// The probes for `asked`, each `FUNCTION` or `FILE:FUNCTION`. Without a file it is one of `executable`, else of the
