@@ -26,7 +26,7 @@ static struct nmm_placed *take_entry(uint32_t *index)
 {
     const uint32_t count = nmm_place.plan->placed.count;
     const uint32_t first = __atomic_fetch_add(&nmm_place.plan->next_placed, 1, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < TRIES && i < count; i++) {
+    for (uint32_t i = 0; i < NMM_PLACED_TRIES && i < count; i++) {
         *index = (first + i) % count;
         struct nmm_placed *entry = &nmm_place.placed[*index];
         uint32_t none = NMM_PLACED_FREE;

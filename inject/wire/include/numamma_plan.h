@@ -123,6 +123,9 @@ struct nmm_placed {
 #define NMM_PLACED_BUSY 2u
 #define NMM_PLACED_LEFT 3u /* by a process that became another program: as it was read last */
 
+/* So many places are looked at for room, from nmm_plan.next_placed on; what lies behind has never been used. */
+#define NMM_PLACED_TRIES 64u
+
 /* Tables lie at `at` bytes from the start. */
 struct nmm_plan_table {
     uint32_t at, count;

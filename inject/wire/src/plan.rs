@@ -37,6 +37,7 @@ pub const PLACED_FREE: u32 = 0;
 pub const PLACED_LIVE: u32 = 1;
 pub const PLACED_BUSY: u32 = 2;
 pub const PLACED_LEFT: u32 = 3;
+pub const PLACED_TRIES: u32 = 64;
 
 /// `struct nmm_plan_rule`.
 #[repr(C)]

@@ -108,6 +108,7 @@ fn facts() -> BTreeMap<String, u64> {
         ("NMM_PLACED_LIVE", plan::PLACED_LIVE.into()),
         ("NMM_PLACED_BUSY", plan::PLACED_BUSY.into()),
         ("NMM_PLACED_LEFT", plan::PLACED_LEFT.into()),
+        ("NMM_PLACED_TRIES", plan::PLACED_TRIES.into()),
     ] {
         fact(format!("value {name}"), value);
     }
