@@ -144,6 +144,15 @@ impl Run {
         if let Some(dir) = &self.dir {
             child.current_dir(dir);
         }
+        // A shell lets what it starts in the background ignore what a terminal sends; a test is not to depend on how it was started.
+        // SAFETY: both functions may be called between fork and exec.
+        unsafe {
+            child.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let started = Instant::now();
         let child = child.spawn().unwrap_or_else(|e| panic!("cannot start `{command}`: {e}"));
         Running { command, child, stdout, stderr, started, limit: self.limit }
