@@ -144,12 +144,14 @@ impl Run {
         if let Some(dir) = &self.dir {
             child.current_dir(dir);
         }
-        // A shell lets what it starts in the background ignore what a terminal sends; a test is not to depend on how it was started.
+        // What a shell starts in the background, or with nohup, ignores what a terminal sends; a test is not to depend on how it was
+        // started.
         // SAFETY: both functions may be called between fork and exec.
         unsafe {
             child.pre_exec(|| {
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+                for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 Ok(())
             });
         }
