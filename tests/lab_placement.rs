@@ -289,6 +289,41 @@ fn one_node_tells_who_owns_pages_on_four() {
     assert!(ownership.thread.answered > 300 && ownership.thread.accuracy > Some(0.97), "{:?}", ownership.thread);
 }
 
+/// Each phase has its own division of the array. The program says when one begins, or begins it with a function.
+#[test]
+fn phases_are_placed_anew() {
+    if !applies("phases_are_placed_anew") {
+        return;
+    }
+    let place = Place::together();
+    let program = build::helper("annotated");
+    let rules = "[[object]]\nheap = \"make_array\"\npolicy = \"first-touch\"\n[object.phase.halves]\npolicy = \"block\"\n\
+                 [object.phase.mixed]\npolicy = \"block-cyclic\"\nblock = \"64 KiB\"\n";
+    for (announced, by) in [("phases", ["", ""]), ("functions", ["begin_halves", "begin_mixed"])] {
+        let phase = |name: &str, function: &str| match function {
+            "" => format!("[[phase]]\nname = \"{name}\"\n"),
+            function => format!("[[phase]]\nname = \"{name}\"\nfunction = \"{function}\"\n"),
+        };
+        let plan = format!("version = 1\n{}{}{rules}", phase("halves", by[0]), phase("mixed", by[1]));
+        let applied = run(&place, &FOUR, &[&[plan.as_str()][..], &PIN].concat(), &program, &[announced, "300"]);
+        let names: Vec<&str> = applied.placed["rules"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|rule| rule["object"].as_str())
+            .collect();
+        assert_eq!(names, ["make_array", "make_array in halves", "make_array in mixed"]);
+        for rule in &applied.placed["rules"].as_array().expect("a list")[1..] {
+            let count = |name: &str| rule["pages"][name].as_u64().expect("a count");
+            assert!(count("right") >= 2047 && count("elsewhere") == 0, "{announced}: {rule:#}");
+        }
+        assert!(applied.remote() < 0.02, "{announced}: {}", applied.remote());
+        let none =
+            run(&place, &FOUR, &[&["--policy", "first-touch"][..], &PIN].concat(), &program, &[announced, "300"]);
+        assert!(none.remote() > 0.7, "{announced}: {}", none.remote());
+    }
+}
+
 #[test]
 fn with_a_delay_the_time_falls() {
     if !applies("with_a_delay_the_time_falls") {

@@ -74,7 +74,9 @@ pub fn helper(name: &str) -> PathBuf {
     let binary = scratch().join(name);
     let _lock = locked(&scratch().join(format!("{name}.lock")), libc::LOCK_EX);
     let age = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
-    if age(&binary).is_none_or(|built| age(&source).is_none_or(|written| written > built)) {
+    let headers = ["inject/annotate/numamma.h", "lab/include/numamma_lab.h"].map(|header| root().join(header));
+    let newer = |built| headers.iter().chain([&source]).any(|file| age(file).is_none_or(|written| written > built));
+    if age(&binary).is_none_or(newer) {
         let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let status = Command::new(cc)
             .args(["-O2", "-g", "-pthread", "-Wall", "-Wextra", "-o"])

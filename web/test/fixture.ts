@@ -220,7 +220,7 @@ export function findings(o: Options) {
       heap_tracked: true,
     },
     sampler: { kind: "clock", rate_hz: 1000, period: 1000000, overhead_estimate: 0.0174, only: null,
-      controls: { after_s: 0, for_s: null, in: [], objects: [], ranges: [], left_out: 0, thinned: 1 } },
+      controls: { after_s: 0, for_s: null, marked: false, in: [], objects: [], ranges: [], left_out: 0, thinned: 1 } },
     samples: {
       recorded,
       attributed: all,

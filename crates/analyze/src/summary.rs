@@ -334,6 +334,7 @@ fn sampler(dataset: &Dataset) -> Sampler {
 fn controls(of: &numamma_trace::Controls) -> Controls {
     Controls {
         after_s: of.after as f64 / 1e9,
+        marked: of.marked,
         for_s: of.lasting.map(|time| time as f64 / 1e9),
         functions: of.functions.clone(),
         objects: of.objects.clone(),

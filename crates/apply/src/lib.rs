@@ -11,6 +11,8 @@
 
 mod achieved;
 mod error;
+mod marker;
+mod phases;
 mod placement;
 mod readback;
 mod text;

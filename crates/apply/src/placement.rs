@@ -15,6 +15,7 @@ use numamma_wire::{SharedPlan, plan as wire};
 
 use crate::achieved::{Achieved, Pages, RuleAchieved};
 use crate::error::ApplyError;
+use crate::marker::Markers;
 use crate::readback::{Readings, Watch};
 
 /// A plan that is ready for a program.
@@ -23,6 +24,10 @@ pub struct Placement {
     compiled: Arc<Compiled>,
     shared: Arc<SharedPlan>,
     plan: String,
+    cpus: Vec<u32>,
+    markers: Option<Markers>,
+    /// What could not be had.
+    remarks: Vec<String>,
 }
 
 /// What became of a program under a plan.
@@ -63,7 +68,42 @@ impl Placement {
             .share()
             .map_err(|source| ApplyError::System { what: "creating shared memory for the plan", source })?;
         let plan = plan.path.to_string_lossy().into_owned();
-        Ok(Self { compiled: Arc::new(compiled), shared: Arc::new(shared), plan })
+        let mut placement = Self {
+            compiled: Arc::new(compiled),
+            shared: Arc::new(shared),
+            plan,
+            cpus: machine.online_cpus().collect(),
+            markers: None,
+            remarks: Vec::new(),
+        };
+        placement.watch_functions()?;
+        Ok(placement)
+    }
+
+    /// Phases that begin with functions.
+    fn watch_functions(&mut self) -> Result<(), ApplyError> {
+        match Markers::begin(Arc::clone(&self.shared), Arc::clone(&self.compiled), &self.cpus) {
+            Ok(markers) => self.markers = markers,
+            Err(error) => {
+                let why = match error.kind() {
+                    io::ErrorKind::PermissionDenied => {
+                        "only root, or who has the capability CAP_PERFMON, may watch functions".to_owned()
+                    }
+                    io::ErrorKind::NotFound => {
+                        "this kernel has no probes in user code (CONFIG_UPROBE_EVENTS)".to_owned()
+                    }
+                    _ => error.to_string(),
+                };
+                let message = format!(
+                    "phases that begin with a function cannot be had: {why}; announce them in the program instead (numamma_phase)"
+                );
+                if self.shared.header().strict != 0 {
+                    return Err(ApplyError::Refused(message));
+                }
+                self.remarks.push(message);
+            }
+        }
+        Ok(())
     }
 
     /// The plan as it was compiled.
@@ -87,7 +127,13 @@ impl Placement {
         let header = self.shared.header();
         let mut remarks: Vec<String> =
             self.compiled.remarks.iter().map(|fault| self.remark(fault.line, &fault.message)).collect();
-        let processes = header.processes.load(Relaxed);
+        remarks.extend(self.remarks.iter().cloned());
+        for ((name, line), phase) in self.compiled.phases().zip(self.shared.phases()) {
+            if phase.begun.load(Relaxed) == 0 {
+                remarks.push(self.remark(line, &format!("phase \"{name}\" never began")));
+            }
+        }
+        let processes = header.joined.load(Relaxed);
         if processes == 0 {
             remarks.push(
                 "no process of the program took the plan: is it statically linked, or does it change users?".into(),
@@ -198,7 +244,7 @@ pub fn apply(placement: &Placement, command: &[OsString]) -> Result<Outcome, App
     let took = began.elapsed();
     signals::program_ended();
     // What it left running has the library in its environment.
-    if placement.shared.header().processes.load(Relaxed) > 1 {
+    if placement.shared.header().joined.load(Relaxed) > 1 {
         library.keep();
     }
     Ok(Outcome { ended: Ended::from_wait_status(status), took, achieved: placement.achieved(watch) })

@@ -118,19 +118,45 @@ fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
     }
 }
 
-/// Where the pages of an object lie; `None` if there is nobody to ask.
-fn read_one(shared: &SharedPlan, compiled: &Compiled, n: usize) -> Option<Reading> {
+/// What an entry of the list says of an object.
+struct Entry<'a> {
+    rule: usize,
+    /// Pages of 4 KiB, sorted.
+    pages: Vec<u64>,
+    /// Of the rule, in the order of the policy.
+    nodes: &'a [u32],
+    /// Where each part ends, and its node; empty where any of the nodes will do.
+    borders: Vec<(u64, Option<u32>)>,
+    /// All of it belongs there.
+    one: Option<u32>,
+}
+
+impl Entry<'_> {
+    fn node_of(&self, page: u64) -> Option<u32> {
+        self.one.or_else(|| self.borders.get(self.borders.partition_point(|(end, _)| *end <= page))?.1)
+    }
+
+    /// Whether a page may be on that node.
+    fn is_right(&self, page: u64, node: u32) -> bool {
+        match self.one.is_none() && self.borders.is_empty() {
+            true => self.nodes.contains(&node),
+            false => self.node_of(page) == Some(node),
+        }
+    }
+}
+
+fn entry<'a>(shared: &SharedPlan, compiled: &'a Compiled, n: usize) -> Option<Entry<'a>> {
     let placed = &shared.placed()[n];
     let rule = placed.rule.load(Relaxed) as usize;
     let of = shared.rules().get(rule)?;
     let (low, bytes) = (placed.address.load(Relaxed), placed.bytes.load(Relaxed));
     let (base, length) = (placed.base.load(Relaxed), placed.length.load(Relaxed));
     let node = placed.node.load(Relaxed);
-    // The program may have written anything.
-    if !low.is_multiple_of(PAGE) || bytes > 1 << 46 || base > low {
+    // The program may have written anything. And nobody said where it is to lie if its first user decides.
+    let sound = low.is_multiple_of(PAGE) && bytes <= 1 << 46 && base <= low;
+    if !sound || of.policy == wire::POLICY_FIRST_TOUCH && node < 0 {
         return None;
     }
-    let addresses: Vec<u64> = (0..bytes / PAGE).map(|page| low + page * PAGE).collect();
     let nodes = compiled.nodes_of(rule);
     let unit = u64::from(of.page_bytes).max(PAGE);
     let mut borders = Vec::new();
@@ -141,21 +167,59 @@ fn read_one(shared: &SharedPlan, compiled: &Compiled, n: usize) -> Option<Readin
             borders.push((at, nodes.get(run.node as usize).copied()));
         }
     }
-    let one = (node >= 0).then(|| nodes.get(node as usize).copied());
-    let mut reading = Reading { rule, ..Reading::default() };
-    query(placed.pid.load(Relaxed), &addresses, |page, is| {
+    let one = usize::try_from(node).ok().and_then(|node| nodes.get(node).copied());
+    let pages = (0..bytes / PAGE).map(|page| low + page * PAGE).collect();
+    Some(Entry { rule, pages, nodes, borders, one })
+}
+
+/// Where the pages of an object lie; `None` if there is nobody to ask, or nothing to be right or wrong about.
+pub(crate) fn read_one(shared: &SharedPlan, compiled: &Compiled, n: usize) -> Option<Reading> {
+    let entry = entry(shared, compiled, n)?;
+    let mut reading = Reading { rule: entry.rule, ..Reading::default() };
+    query(shared.placed()[n].pid.load(Relaxed), &entry.pages, |page, is| {
         let is = is as u32;
-        let right = match one {
-            Some(wanted) => wanted == Some(is),
-            None if borders.is_empty() => nodes.contains(&is),
-            None => borders
-                .get(borders.partition_point(|(end, _)| *end <= page))
-                .is_some_and(|(_, wanted)| *wanted == Some(is)),
-        };
-        *(if right { &mut reading.pages.right } else { &mut reading.pages.elsewhere }) += 1;
+        *(if entry.is_right(page, is) { &mut reading.pages.right } else { &mut reading.pages.elsewhere }) += 1;
         *reading.by_node.entry(is).or_default() += 1;
     })
     .ok()?;
-    reading.pages.unused = addresses.len() as u64 - reading.pages.present();
+    reading.pages.unused = entry.pages.len() as u64 - reading.pages.present();
     Some(reading)
+}
+
+/// What it takes to bring an object's pages where they should be.
+pub(crate) struct Moves {
+    /// Pages, and their nodes.
+    pub pages: Vec<(u64, i32)>,
+    /// Pages in the midst of which a huge page would have to be on two nodes.
+    pub borders: Vec<u64>,
+}
+
+/// Pages of an object that lie where they should not.
+pub(crate) fn misplaced(shared: &SharedPlan, compiled: &Compiled, n: usize) -> Option<Moves> {
+    const HUGE: u64 = 2 << 20;
+    let entry = entry(shared, compiled, n)?;
+    let turns = matches!(shared.rules()[entry.rule].policy, wire::POLICY_INTERLEAVE | wire::POLICY_WEIGHTED);
+    let mut moves = Vec::new();
+    query(shared.placed()[n].pid.load(Relaxed), &entry.pages, |page, is| {
+        let number = (page / PAGE) as usize;
+        let wanted = match (entry.one.is_some() || !entry.borders.is_empty(), entry.nodes) {
+            (true, _) => entry.node_of(page),
+            (false, []) => None,
+            // In turns, as a fresh mapping would have it.
+            (false, nodes) if turns => Some(nodes[number % nodes.len()]),
+            (false, nodes) if nodes.contains(&(is as u32)) => None,
+            (false, nodes) => Some(nodes[number % nodes.len()]),
+        };
+        moves.extend(wanted.filter(|&wanted| wanted != is as u32).map(|wanted| (page, wanted as i32)));
+    })
+    .ok()?;
+    let (first, last) = (*entry.pages.first()?, *entry.pages.last()?);
+    let borders = match turns {
+        true => (first / HUGE..=last / HUGE).map(|huge| (huge * HUGE).max(first)).collect(),
+        false => {
+            let ends = entry.borders.iter().map(|(end, _)| *end);
+            ends.filter(|end| (first..=last).contains(end) && !end.is_multiple_of(HUGE)).collect()
+        }
+    };
+    Some(Moves { pages: moves, borders })
 }

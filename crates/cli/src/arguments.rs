@@ -75,6 +75,9 @@ pub struct Record {
     /// Sample for so long only; the program goes on to its end
     #[arg(long = "for", value_name = "SECONDS", value_parser = positive_duration, allow_negative_numbers = true)]
     pub lasting: Option<Duration>,
+    /// Sample only between numamma_begin() and numamma_end() of the program (numamma.h)
+    #[arg(long)]
+    pub marked: bool,
     /// Sample only while the thread is inside this function, FUNCTION or FILE:FUNCTION; repeatable; needs root or CAP_PERFMON
     #[arg(long = "in", value_name = "FUNCTION", value_parser = NonEmptyStringValueParser::new())]
     pub functions: Vec<String>,

@@ -99,6 +99,8 @@ pub struct Controls {
     pub after_s: f64,
     /// Seconds from there to the last; `None`: to the end.
     pub for_s: Option<f64>,
+    /// Whether samples were only taken where the program said that they are wanted.
+    pub marked: bool,
     /// Functions inside which samples were taken; none: everywhere.
     #[serde(rename = "in")]
     pub functions: Vec<String>,
@@ -125,6 +127,7 @@ impl Default for Controls {
         Self {
             after_s: 0.0,
             for_s: None,
+            marked: false,
             functions: Vec::new(),
             objects: Vec::new(),
             ranges: Vec::new(),

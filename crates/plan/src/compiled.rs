@@ -1,13 +1,16 @@
 //! A plan as the applier reads it.
 
 use std::io;
+use std::path::PathBuf;
 
-use numamma_wire::{SharedPlan, plan as wire};
+use numamma_wire::{SharedPlan, Tables, plan as wire};
 
 use crate::error::Fault;
 
 /// Objects whose pages are read back; each takes 56 bytes.
 const PLACED: u32 = 1 << 16;
+/// Processes whose phase is known; others are in none.
+const PROCESSES: u32 = 1 << 12;
 
 /// A plan for one machine and the files of one program.
 #[derive(Debug, Default)]
@@ -27,6 +30,26 @@ pub struct Compiled {
     pub(crate) nodes: Vec<u32>,
     pub(crate) runs: Vec<wire::Run>,
     pub(crate) threads: Vec<Vec<u32>>,
+    /// What the program calls memory, and its rule.
+    pub(crate) labels: Vec<(String, u32)>,
+    /// Names, whether a function begins them, and lines.
+    pub(crate) phases: Vec<(String, bool, usize)>,
+    /// By phase, the rule that stands in for each that has targets.
+    pub(crate) overrides: Vec<u32>,
+    pub(crate) markers: Vec<Marker>,
+}
+
+/// Where a phase begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// The phase, from 1 on.
+    pub phase: u32,
+    /// The file that holds the code.
+    pub file: PathBuf,
+    /// Of the instruction in the file, bytes.
+    pub offset: u64,
+    /// Of the plan's text.
+    pub line: usize,
 }
 
 /// What a rule is called.
@@ -44,6 +67,25 @@ impl Compiled {
     /// Whether threads are pinned.
     pub fn pins(&self) -> bool {
         !self.threads.is_empty()
+    }
+
+    /// The names of its phases, and the lines of the plan that define them.
+    pub fn phases(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.phases.iter().map(|(name, _, line)| (name.as_str(), *line))
+    }
+
+    /// Where functions begin that begin phases.
+    pub fn markers(&self) -> &[Marker] {
+        &self.markers
+    }
+
+    /// The rule that stands in for `rule` in a phase (from 1 on), or itself.
+    pub fn rule_in(&self, phase: u32, rule: usize) -> usize {
+        let rules = self.overrides.len() / self.phases.len().max(1);
+        let Some(base) = self.rules.get(rule).map(|rule| rule.base as usize) else { return rule };
+        let row =
+            (phase as usize).checked_sub(1).and_then(|phase| self.overrides.get(phase * rules..(phase + 1) * rules));
+        row.map_or(base, |row| row[base] as usize)
     }
 
     /// The nodes of a rule, in the order of its blocks.
@@ -81,6 +123,15 @@ impl Compiled {
             texts.extend_from_slice(name.as_bytes());
             texts.push(0);
         }
+        let mut text = |name: &str| {
+            let at = texts.len() as u32;
+            texts.extend_from_slice(name.as_bytes());
+            texts.push(0);
+            at
+        };
+        let labels: Vec<[u64; 1]> = self.labels.iter().map(|(name, rule)| [pair(text(name), *rule)]).collect();
+        let phases: Vec<[u64; 2]> =
+            self.phases.iter().map(|(name, by_function, _)| [pair(text(name), u32::from(*by_function)), 0]).collect();
         let mut places = self.places.clone();
         places.sort_unstable_by_key(|place| (place.module, place.low, place.rule));
         let least = |target: u32| {
@@ -102,13 +153,23 @@ impl Compiled {
             nodes: image.bytes(self.nodes.len(), self.nodes.iter().flat_map(|node| node.to_ne_bytes())),
             runs: image.table(self.runs.iter().map(|run| [run.pages, pair(run.node, 0)])),
             threads: image.table(self.threads.iter().map(|cpus| mask(cpus))),
+            labels: image.table(labels),
+            phases: image.table(phases),
+            overrides: image.bytes(self.overrides.len(), self.overrides.iter().flat_map(|rule| rule.to_ne_bytes())),
+            processes: image.table((0..PROCESSES).map(|_| [0_u64])),
             texts: image.bytes(texts.len(), texts.iter().copied()),
             placed: image.table((0..PLACED).map(|_| [0_u64; size_of::<wire::Placed>() / 8])),
             ..wire::Header::default()
         };
         image.set_header(&header);
         let range = |table: wire::Table| (table.at as usize, table.count as usize);
-        SharedPlan::new(&image.bytes, range(header.rules), range(header.placed))
+        let tables = Tables {
+            rules: range(header.rules),
+            phases: range(header.phases),
+            processes: range(header.processes),
+            placed: range(header.placed),
+        };
+        SharedPlan::new(&image.bytes, tables)
     }
 }
 
@@ -138,7 +199,8 @@ fn rule_words(rule: &wire::Rule) -> [u64; size_of::<wire::Rule>() / 8] {
         pair(rule.repeat, rule.gather),
         rule.block_bytes,
     ]);
-    words[9] = pair(rule.instances, 0);
+    words[9] = pair(rule.instances, rule.base);
+    words[10] = pair(rule.phased, 0);
     words
 }
 
@@ -174,7 +236,11 @@ impl Image {
             header.nodes,
             header.runs,
             header.threads,
+            header.labels,
+            header.phases,
+            header.overrides,
             header.texts,
+            header.processes,
             header.placed,
         ];
         let mut words = vec![

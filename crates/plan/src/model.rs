@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use crate::places::Places;
+
 /// A plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -20,6 +22,21 @@ pub struct Plan {
     pub pin_line: usize,
     /// In the order of the text: the first that matches decides.
     pub objects: Vec<Object>,
+    /// Phases of the program, in the order of the text.
+    pub phases: Vec<Phase>,
+}
+
+/// A part of the run in which objects may lie elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Line of the text.
+    pub line: usize,
+    /// What objects, and the program where it says so by itself, call it.
+    pub name: String,
+    /// The function that it begins with; none: the program says so.
+    pub function: Option<String>,
+    /// File name or path of the module that defines it; none: the program's executable.
+    pub module: Option<String>,
 }
 
 /// Where threads run.
@@ -32,6 +49,8 @@ pub enum Pin {
     Compact,
     /// Neighbours far from each other: one node after the other in turn.
     Scatter,
+    /// The places of OpenMP (`OMP_PLACES`), one for each thread.
+    Places(Places),
     /// The CPUs of each thread, in order of their creation, and again from the first.
     List(Vec<Vec<u32>>),
 }
@@ -53,10 +72,23 @@ pub struct Object {
     pub instances: RangeInclusive<u32>,
     /// Where it is to lie.
     pub policy: Policy,
+    /// Where it is to lie in phases that have a policy of their own for it.
+    pub phases: Vec<InPhase>,
     /// Pages that it is to have.
     pub page: Option<PageSize>,
     /// Small objects that are to lie together.
     pub gather: Option<Gather>,
+}
+
+/// Where an object lies in a phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InPhase {
+    /// Line of the text.
+    pub line: usize,
+    /// The phase's name.
+    pub phase: String,
+    /// See there.
+    pub policy: Policy,
 }
 
 /// Which memory.
@@ -68,6 +100,8 @@ pub enum Target {
     Heap(Option<Site>),
     /// What the program maps, by where it does; none: all.
     Map(Option<Site>),
+    /// What the program itself calls so (`numamma_label`).
+    Label(String),
     /// All of it: static variables, heap blocks, and mappings that are as large.
     Any,
 }
@@ -174,7 +208,7 @@ impl Object {
             return name.clone();
         }
         match &self.target {
-            Target::Static(name) => name.clone(),
+            Target::Static(name) | Target::Label(name) => name.clone(),
             Target::Heap(Some(site)) | Target::Map(Some(site)) => site.to_string(),
             Target::Heap(None) => "heap blocks".into(),
             Target::Map(None) => "mappings".into(),

@@ -9,9 +9,9 @@ use numamma_symbols::{Frame, Module, Variable, VariableKind};
 use numamma_topology::Machine;
 use numamma_wire::plan as wire;
 
-use crate::compiled::{Compiled, RuleName};
+use crate::compiled::{Compiled, Marker, RuleName};
 use crate::error::{Fault, PlanError};
-use crate::model::{Gather, Nodes, Object, PageSize, Pin, Plan, Policy, Site, Target};
+use crate::model::{Gather, Nodes, Object, PageSize, Phase, Pin, Plan, Policy, Site, Target};
 use crate::size::format_size;
 
 /// Where libraries lie that a program does not say more of.
@@ -51,6 +51,9 @@ pub fn resolve(plan: &Plan, files: &Files<'_>) -> Result<Compiled, PlanError> {
     resolver.pin();
     for object in &plan.objects {
         resolver.object(object);
+    }
+    for (n, phase) in plan.phases.iter().enumerate() {
+        resolver.phase(n, phase);
     }
     resolver.skipped();
     resolver.compiled.whole = LIBRARIES.map(String::from).to_vec();
@@ -179,17 +182,21 @@ impl Resolver<'_> {
                 ranked.sort_unstable();
                 ranked.into_iter().map(|(.., cpu)| vec![cpu]).collect()
             }
-            Pin::List(lists) => {
-                for &cpu in lists.iter().flatten().filter(|cpu| !usable.contains(cpu)) {
-                    let names = numamma_topology::list::format(&usable);
-                    self.faults
-                        .push(Fault::new(self.plan.pin_line, format!("CPU {cpu}: this process can use CPU {names}")));
-                }
-                lists.clone()
-            }
+            Pin::Places(places) => self.usable(places.cpus(machine, &usable)),
+            Pin::List(lists) => self.usable(lists.clone()),
         };
         self.compiled.threads = lists.clone();
         self.cpus_of_threads = lists;
+    }
+
+    /// The same lists; CPUs that this process may not use are faults.
+    fn usable(&mut self, lists: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+        let usable = self.files.cpus;
+        for &cpu in lists.iter().flatten().filter(|cpu| !usable.contains(cpu)) {
+            let names = numamma_topology::list::format(usable);
+            self.faults.push(Fault::new(self.plan.pin_line, format!("CPU {cpu}: this process can use CPU {names}")));
+        }
+        lists
     }
 
     /// The node of a thread that the plan pins.
@@ -212,8 +219,10 @@ impl Resolver<'_> {
     // ---- rules ----
 
     fn object(&mut self, object: &Object) {
-        let Some(mut rule) = self.rule(object) else { return };
+        let Some(mut rule) = self.rule(object, &object.policy, object.line) else { return };
         let number = self.compiled.rules.len() as u32;
+        rule.base = number;
+        rule.phased = u32::from(!object.phases.is_empty());
         match &object.target {
             Target::Static(name) => {
                 rule.targets = wire::TARGET_STATIC;
@@ -229,6 +238,10 @@ impl Resolver<'_> {
                 rule.any_place = u32::from(site.is_none());
                 self.places(object, site.as_ref(), number);
             }
+            Target::Label(name) => {
+                rule.targets = wire::TARGET_LABEL;
+                self.compiled.labels.push((name.clone(), number));
+            }
             Target::Any => {
                 rule.targets = wire::TARGET_STATIC | wire::TARGET_HEAP | wire::TARGET_MAP;
                 rule.any_place = 1;
@@ -239,7 +252,57 @@ impl Resolver<'_> {
         self.compiled.rules.push(rule);
     }
 
-    fn rule(&mut self, object: &Object) -> Option<wire::Rule> {
+    /// Where each object lies in a phase, and what begins it. There is a rule for each object by now, or a fault.
+    fn phase(&mut self, number: usize, phase: &Phase) {
+        let objects = &self.plan.objects;
+        if self.compiled.rules.len() < objects.len() {
+            return;
+        }
+        for (base, object) in objects.iter().enumerate() {
+            let own = object.phases.iter().find(|own| own.phase == phase.name);
+            let rule = own.and_then(|own| self.rule(object, &own.policy, own.line).map(|rule| (own, rule)));
+            let stands_in = match rule {
+                Some((own, mut rule)) => {
+                    (rule.base, rule.phased) = (base as u32, 1);
+                    let title = format!("{} in {}", object.title(), phase.name);
+                    self.compiled.names.push(RuleName { title, policy: own.policy.name(), line: own.line });
+                    self.compiled.rules.push(rule);
+                    self.compiled.rules.len() as u32 - 1
+                }
+                None => base as u32,
+            };
+            self.compiled.overrides.push(stands_in);
+        }
+        self.compiled.phases.push((phase.name.clone(), phase.function.is_some(), phase.line));
+        if let Some(function) = &phase.function {
+            self.marker(number as u32, phase, function);
+        }
+    }
+
+    /// The places where a function begins that begins a phase.
+    fn marker(&mut self, number: u32, phase: &Phase, function: &str) {
+        let Some((_, module)) = self.module(phase.line, phase.module.as_deref()) else { return };
+        // gfortran appends an underscore to what is in no module.
+        let found = module.functions_named(|name| is_it(name, function) || name.strip_suffix('_') == Some(function));
+        let file = PathBuf::from(module.name());
+        let path =
+            self.modules.iter().find(|opened| Rc::ptr_eq(&opened.module, &module)).map_or(file, |o| o.path.clone());
+        let whole = found.iter().filter(|function| !function.cold);
+        let offsets: Vec<u64> = whole.filter_map(|function| module.file_offset(function.start)).collect();
+        if offsets.is_empty() {
+            let hint = "; it may be inlined, its name stripped, or in a library (module = \"...\")";
+            self.missing(phase.line, format!("function \"{function}\": {} has no such function{hint}", module.name()));
+        }
+        let line = phase.line;
+        self.compiled.markers.extend(offsets.into_iter().map(|offset| Marker {
+            phase: number + 1,
+            file: path.clone(),
+            offset,
+            line,
+        }));
+    }
+
+    fn rule(&mut self, object: &Object, policy: &Policy, line: usize) -> Option<wire::Rule> {
         let faults = self.faults.len();
         let huge = object.page == Some(PageSize::Huge);
         if huge && !self.files.machine.huge_page_bytes.contains(&(2 << 20)) {
@@ -258,8 +321,7 @@ impl Resolver<'_> {
             },
             ..wire::Rule::default()
         };
-        let line = object.line;
-        let nodes = match &object.policy {
+        let nodes = match policy {
             Policy::FirstTouch => {
                 rule.policy = wire::POLICY_FIRST_TOUCH;
                 // Where they are gathered by thread, that thread's node is among these.
@@ -333,8 +395,7 @@ impl Resolver<'_> {
     // ---- modules ----
 
     /// The module that an object names, or the program.
-    fn module(&mut self, object: &Object) -> Option<(u32, Rc<Module>)> {
-        let name = object.module.as_deref();
+    fn module(&mut self, line: usize, name: Option<&str>) -> Option<(u32, Rc<Module>)> {
         let path = match name {
             Some(name) => self.find(name),
             None => self.program(),
@@ -344,13 +405,13 @@ impl Resolver<'_> {
                 Some(name) => format!("module {name}: no such file, nor in the folders of libraries; give its path"),
                 None => "the command is no executable file: name the one that is meant, program = \"PATH\"".into(),
             };
-            self.missing(object.line, message);
+            self.missing(line, message);
             return None;
         };
         match self.open(&path) {
             Ok(opened) => Some(opened),
             Err(message) => {
-                self.missing(object.line, message);
+                self.missing(line, message);
                 None
             }
         }
@@ -388,7 +449,7 @@ impl Resolver<'_> {
     // ---- static variables ----
 
     fn named_static(&mut self, object: &Object, name: &str, rule: u32) {
-        let Some((number, module)) = self.module(object) else { return };
+        let Some((number, module)) = self.module(object.line, object.module.as_deref()) else { return };
         let is_meant = |variable: &&Variable| {
             is_static(variable) && (variable.name == name || variable.symbol == name || is_it(&variable.name, name))
         };
@@ -447,14 +508,14 @@ impl Resolver<'_> {
         let Some(site) = site else { return };
         match site {
             Site::Address(module, address) => {
-                let named = Object { module: object.module.clone().or(Some(module.clone())), ..object.clone() };
-                let Some((number, _)) = self.module(&named) else { return };
+                let named = object.module.as_deref().unwrap_or(module);
+                let Some((number, _)) = self.module(object.line, Some(named)) else { return };
                 // Reports name the instruction behind the call, or the last byte of the call.
                 let place = wire::Place { low: address.saturating_sub(1), high: address + 1, module: number, rule };
                 self.compiled.places.push(place);
             }
             Site::Source { function, line } => {
-                let Some((number, module)) = self.module(object) else { return };
+                let Some((number, module)) = self.module(object.line, object.module.as_deref()) else { return };
                 let found = self.source_places(&module, function.as_deref(), line.as_ref());
                 if found.is_empty() {
                     let hint = if line.is_some() && !module.has_debug_information() {
@@ -602,6 +663,41 @@ mod tests {
         // Of the CPUs that this process may use.
         let few = compile("threads.pin = \"scatter\"", &[1, 2, 3]).map(|compiled| compiled.threads.concat());
         assert_eq!(few, Ok(vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn places_of_openmp() {
+        let pinned = |places: &str| {
+            compile(&format!("threads.pin = \"{places}\""), &[0, 1, 2, 3, 4, 5, 6, 7]).map(|c| c.threads)
+        };
+        assert_eq!(pinned("cores"), Ok(vec![vec![0, 4], vec![1, 5], vec![2, 6], vec![3, 7]]));
+        assert_eq!(pinned("numa_domains(1)"), Ok(vec![vec![0, 1, 4, 5]]));
+        assert_eq!(pinned("threads(2)"), Ok(vec![vec![0], vec![4]]));
+        assert_eq!(pinned("{0,4},{2:2}"), Ok(vec![vec![0, 4], vec![2, 3]]));
+        let beyond = pinned("{7:2}").expect_err("there is no CPU 8");
+        assert!(beyond.contains("plan.toml:2: CPU 8: this process can use CPU 0-7"), "{beyond}");
+    }
+
+    /// Each phase has a rule for each object: its own, or the one that it has always.
+    #[test]
+    fn another_rule_stands_in_for_an_object_in_a_phase() {
+        let text = "[[phase]]\nname = \"a\"\n[[phase]]\nname = \"b\"\n\
+                    [[object]]\nheap = \"*\"\nmin-size = \"1 MiB\"\npolicy = \"first-touch\"\n\
+                    [object.phase.b]\npolicy = \"block\"\nnodes = [1, 0]\n[object.phase.a]\npolicy = \"interleave\"\n\
+                    [[object]]\nlabel = \"part\"\npolicy = \"bind\"\nnodes = [2]\n[object.phase.a]\npolicy = \"first-touch\"\n";
+        let compiled = compile(text, &[0]).expect("a plan");
+        let titles: Vec<&str> = compiled.names.iter().map(|name| name.title.as_str()).collect();
+        assert_eq!(titles, ["heap blocks", "part", "heap blocks in a", "part in a", "heap blocks in b"]);
+        assert_eq!(compiled.overrides, [2, 3, 4, 1]);
+        assert_eq!([0, 1, 2].map(|phase| compiled.rule_in(phase, 0)), [0, 2, 4]);
+        assert_eq!([0, 1, 2].map(|phase| compiled.rule_in(phase, 1)), [1, 3, 1]);
+        // From one phase to the next, or out of it.
+        assert_eq!([0, 1, 2].map(|phase| compiled.rule_in(phase, 3)), [1, 3, 1]);
+        assert_eq!(compiled.nodes_of(4), [1, 0]);
+        let targets: Vec<u32> = compiled.rules.iter().map(|rule| rule.targets).collect();
+        assert_eq!(targets, [wire::TARGET_HEAP, wire::TARGET_LABEL, 0, 0, 0]);
+        let shared = compiled.share().expect("memory");
+        assert_eq!((shared.phases().len(), shared.header().labels.count, shared.header().overrides.count), (2, 1, 4));
     }
 
     #[test]

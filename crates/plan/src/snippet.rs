@@ -29,6 +29,13 @@ pub fn snippet(plan: &Plan, compiled: &Compiled) -> String {
         // A name must not end the comment.
         let _ = writeln!(text, "/* {}: {} */", object.title().replace("*/", "* /"), object.policy.name());
         c_of(&mut text, &object.policy, nodes.unwrap_or_default(), n);
+        for own in &object.phases {
+            let rule = compiled.names.iter().position(|name| name.line == own.line);
+            let nodes = rule.map(|rule| compiled.nodes_of(rule)).unwrap_or_default();
+            let _ =
+                writeln!(text, "/* the same, when {} begins: {} */", own.phase.replace("*/", "* /"), own.policy.name());
+            c_of(&mut text, &own.policy, nodes, n);
+        }
     }
     text
 }

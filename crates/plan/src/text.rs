@@ -1,5 +1,6 @@
 //! The text of a plan, TOML.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::{Fault, PlanError};
-use crate::model::{Gather, Nodes, Object, PageSize, Pin, Plan, Policy, Site, Target};
+use crate::model::{Gather, InPhase, Nodes, Object, PageSize, Phase, Pin, Plan, Policy, Site, Target};
+use crate::places::Places;
 use crate::size::{format_size, parse_size};
 
 /// The version of the format that this program reads and writes.
@@ -36,6 +38,16 @@ struct Text {
     threads: Option<Spanned<ThreadsText>>,
     #[serde(default, rename = "object")]
     objects: Vec<Spanned<ObjectText>>,
+    #[serde(default, rename = "phase")]
+    phases: Vec<Spanned<PhaseText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PhaseText {
+    name: Spanned<String>,
+    function: Option<Spanned<String>>,
+    module: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -47,7 +59,7 @@ struct ThreadsText {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "pin: \"compact\", \"scatter\", or the CPUs of each thread as texts, such as [\"0\", \"4-7\"]"
+    expecting = "pin: \"compact\", \"scatter\", places as OpenMP has them, or the CPUs of each thread as texts, such as [\"0\", \"4-7\"]"
 )]
 enum PinText {
     Way(String),
@@ -61,6 +73,7 @@ struct ObjectText {
     r#static: Option<Spanned<String>>,
     heap: Option<Spanned<String>>,
     map: Option<Spanned<String>>,
+    label: Option<Spanned<String>>,
     any: Option<Spanned<bool>>,
     module: Option<String>,
     min_size: Option<Spanned<SizeText>>,
@@ -74,6 +87,43 @@ struct ObjectText {
     thread: Option<Spanned<u32>>,
     page_size: Option<Spanned<SizeText>>,
     gather: Option<Spanned<GatherText>>,
+    #[serde(default)]
+    phase: BTreeMap<Spanned<String>, InPhaseText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InPhaseText {
+    policy: Spanned<String>,
+    nodes: Option<Spanned<NodesText>>,
+    block: Option<Spanned<SizeText>>,
+    pages: Option<Spanned<Vec<[u64; 2]>>>,
+    repeat: Option<Spanned<bool>>,
+    thread: Option<Spanned<u32>>,
+}
+
+/// What belongs to a policy, of an object or of one of its phases.
+#[derive(Clone, Copy)]
+struct PolicyText<'a> {
+    policy: &'a Spanned<String>,
+    nodes: Option<&'a Spanned<NodesText>>,
+    block: Option<&'a Spanned<SizeText>>,
+    pages: Option<&'a Spanned<Vec<[u64; 2]>>>,
+    repeat: Option<&'a Spanned<bool>>,
+    thread: Option<&'a Spanned<u32>>,
+}
+
+macro_rules! policy_text {
+    ($text:expr) => {
+        PolicyText {
+            policy: &$text.policy,
+            nodes: $text.nodes.as_ref(),
+            block: $text.block.as_ref(),
+            pages: $text.pages.as_ref(),
+            repeat: $text.repeat.as_ref(),
+            thread: $text.thread.as_ref(),
+        }
+    };
 }
 
 #[derive(Deserialize)]
@@ -173,8 +223,58 @@ impl Reader<'_> {
         };
         let pin_line = text.threads.as_ref().map_or(0, |threads| self.line(&threads.get_ref().pin));
         let pin = text.threads.map_or(Pin::Free, |threads| self.pin(&threads.into_inner().pin));
-        let objects = text.objects.into_iter().filter_map(|object| self.object(&object)).collect();
-        Plan { path: path.into(), strict, program: text.program, wrappers: text.wrappers, pin, pin_line, objects }
+        let phases = self.phases(&text.phases);
+        let objects = text.objects.into_iter().filter_map(|object| self.object(&object, &phases)).collect();
+        Plan {
+            path: path.into(),
+            strict,
+            program: text.program,
+            wrappers: text.wrappers,
+            pin,
+            pin_line,
+            objects,
+            phases,
+        }
+    }
+
+    fn phases(&mut self, texts: &[Spanned<PhaseText>]) -> Vec<Phase> {
+        let mut phases: Vec<Phase> = Vec::new();
+        for spanned in texts {
+            let text = spanned.get_ref();
+            let name = text.name.get_ref();
+            if name.is_empty() || name.chars().any(char::is_control) {
+                self.fault(&text.name, "a phase needs a name of one line");
+            }
+            if let Some(before) = phases.iter().find(|phase| phase.name == *name) {
+                self.fault(&text.name, format!("phase \"{name}\" is that of line {}", before.line));
+            }
+            if let (None, Some(module)) = (&text.function, &text.module) {
+                self.fault(module, "module belongs to function");
+            }
+            phases.push(Phase {
+                line: self.line(spanned),
+                name: name.clone(),
+                function: text.function.as_ref().map(|of| of.get_ref().clone()),
+                module: text.module.as_ref().map(|of| of.get_ref().clone()),
+            });
+        }
+        phases
+    }
+
+    fn in_phases(&mut self, text: &ObjectText, phases: &[Phase]) -> Vec<InPhase> {
+        let mut found = Vec::new();
+        for (name, of) in &text.phase {
+            if !phases.iter().any(|phase| phase.name == *name.get_ref()) {
+                self.fault(name, format!("no [[phase]] is called \"{}\"", name.get_ref()));
+            }
+            if let Some(policy) = self.policy(policy_text!(of)) {
+                found.push(InPhase { line: self.line(&of.policy), phase: name.get_ref().clone(), policy });
+            }
+        }
+        if let (Some(gather), false) = (&text.gather, text.phase.is_empty()) {
+            self.fault(gather, "what is gathered lies where it was allocated, in all phases");
+        }
+        found
     }
 
     fn pin(&mut self, pin: &Spanned<PinText>) -> Pin {
@@ -183,10 +283,17 @@ impl Reader<'_> {
                 "compact" => Pin::Compact,
                 "scatter" => Pin::Scatter,
                 "free" => Pin::Free,
+                other if Places::is_meant(other) => match Places::parse(other) {
+                    Ok(places) => Pin::Places(places),
+                    Err(message) => {
+                        self.fault(pin, format!("pin: {message}"));
+                        Pin::Free
+                    }
+                },
                 other => {
                     self.fault(
                         pin,
-                        format!("pin \"{other}\": \"compact\", \"scatter\", \"free\", or a list of CPUs for each thread, as [\"0\", \"1\", \"4-7\"]"),
+                        format!("pin \"{other}\": \"compact\", \"scatter\", \"free\", places as OpenMP has them (\"cores\", \"{{0:4}},{{4:4}}\"), or a list of CPUs for each thread, as [\"0\", \"1\", \"4-7\"]"),
                     );
                     Pin::Free
                 }
@@ -207,13 +314,14 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self, spanned: &Spanned<ObjectText>) -> Option<Object> {
+    fn object(&mut self, spanned: &Spanned<ObjectText>, phases: &[Phase]) -> Option<Object> {
         let text = spanned.get_ref();
         let before = self.faults.len();
         let target = self.target(spanned);
         let bytes = self.sizes(text);
         let instances = text.instances.as_ref().map_or(0..=u32::MAX, |of| self.instances(of));
-        let policy = self.policy(text);
+        let policy = self.policy(policy_text!(text));
+        let phases = self.in_phases(text, phases);
         let page = text.page_size.as_ref().and_then(|of| match self.size(of)? {
             4096 => Some(PageSize::Small),
             HUGE => Some(PageSize::Huge),
@@ -242,7 +350,8 @@ impl Reader<'_> {
             }
         }
         let texts = [&text.name, &text.module].into_iter().flatten();
-        let texts = texts.chain([&text.r#static, &text.heap, &text.map].into_iter().flatten().map(Spanned::get_ref));
+        let texts = texts
+            .chain([&text.r#static, &text.heap, &text.map, &text.label].into_iter().flatten().map(Spanned::get_ref));
         if texts.into_iter().any(|text| text.chars().any(char::is_control)) {
             self.fault(spanned, "names must be of one line, without control characters");
         }
@@ -255,6 +364,7 @@ impl Reader<'_> {
             bytes: bytes?,
             instances,
             policy: policy?,
+            phases,
             page,
             gather,
         };
@@ -273,15 +383,16 @@ impl Reader<'_> {
             }
             site.map(Some)
         };
-        match (&text.r#static, &text.heap, &text.map, &text.any) {
-            (Some(name), None, None, None) => Some(Target::Static(name.get_ref().clone())),
-            (None, Some(of), None, None) => site(self, of).map(Target::Heap),
-            (None, None, Some(of), None) => site(self, of).map(Target::Map),
-            (None, None, None, Some(any)) if *any.get_ref() => Some(Target::Any),
+        match (&text.r#static, &text.heap, &text.map, &text.label, &text.any) {
+            (Some(name), None, None, None, None) => Some(Target::Static(name.get_ref().clone())),
+            (None, Some(of), None, None, None) => site(self, of).map(Target::Heap),
+            (None, None, Some(of), None, None) => site(self, of).map(Target::Map),
+            (None, None, None, Some(name), None) => Some(Target::Label(name.get_ref().clone())),
+            (None, None, None, None, Some(any)) if *any.get_ref() => Some(Target::Any),
             _ => {
                 self.fault(
                     spanned,
-                    "an object needs one of static = \"VARIABLE\", heap = \"PLACE\", map = \"PLACE\" and any = true",
+                    "an object needs one of static = \"VARIABLE\", heap = \"PLACE\", map = \"PLACE\", label = \"NAME\" and any = true",
                 );
                 None
             }
@@ -358,27 +469,27 @@ impl Reader<'_> {
         }
     }
 
-    fn policy(&mut self, text: &ObjectText) -> Option<Policy> {
+    fn policy(&mut self, text: PolicyText<'_>) -> Option<Policy> {
         let name = text.policy.get_ref().as_str();
         // What belongs to one policy only.
         for (present, key, of) in [
-            (text.block.as_ref().map(|of| self.line(of)), "block", "block-cyclic"),
-            (text.pages.as_ref().map(|of| self.line(of)), "pages", "map"),
-            (text.repeat.as_ref().map(|of| self.line(of)), "repeat", "map"),
-            (text.thread.as_ref().map(|of| self.line(of)), "thread", "follow-thread"),
+            (text.block.map(|of| self.line(of)), "block", "block-cyclic"),
+            (text.pages.map(|of| self.line(of)), "pages", "map"),
+            (text.repeat.map(|of| self.line(of)), "repeat", "map"),
+            (text.thread.map(|of| self.line(of)), "thread", "follow-thread"),
         ] {
             if let Some(line) = present.filter(|_| name != of) {
                 self.faults.push(Fault::new(line, format!("{key} belongs to the policy {of}, this one is {name}")));
             }
         }
-        if let Some(of) = text.nodes.as_ref().filter(|_| ["first-touch", "map", "follow-thread"].contains(&name)) {
+        if let Some(of) = text.nodes.filter(|_| ["first-touch", "map", "follow-thread"].contains(&name)) {
             self.fault(of, format!("the policy {name} takes no nodes"));
         }
-        let nodes = self.nodes(text.nodes.as_ref());
+        let nodes = self.nodes(text.nodes);
         match name {
             "first-touch" => Some(Policy::FirstTouch),
             "bind" | "preferred" if text.nodes.is_none() => {
-                self.fault(&text.policy, format!("the policy {name} needs nodes = [...]"));
+                self.fault(text.policy, format!("the policy {name} needs nodes = [...]"));
                 None
             }
             "bind" => Some(Policy::Bind(nodes)),
@@ -386,7 +497,7 @@ impl Reader<'_> {
             "interleave" => Some(Policy::Interleave(nodes)),
             "weighted-interleave" => Some(Policy::Weighted(nodes)),
             "block" => Some(Policy::Block(nodes)),
-            "block-cyclic" => match &text.block {
+            "block-cyclic" => match text.block {
                 Some(of) => {
                     let bytes = self.size(of)?;
                     if bytes == 0 {
@@ -395,11 +506,11 @@ impl Reader<'_> {
                     Some(Policy::BlockCyclic { nodes, bytes })
                 }
                 None => {
-                    self.fault(&text.policy, "the policy block-cyclic needs block = \"SIZE\"");
+                    self.fault(text.policy, "the policy block-cyclic needs block = \"SIZE\"");
                     None
                 }
             },
-            "map" => match &text.pages {
+            "map" => match text.pages {
                 Some(of) => {
                     let runs: Vec<(u32, u64)> = of
                         .get_ref()
@@ -409,22 +520,22 @@ impl Reader<'_> {
                     if runs.is_empty() || runs.iter().any(|(_, pages)| *pages == 0 || *pages > 1 << 40) {
                         self.fault(of, "pages: [[NODE, PAGES], ...] with at least one page each");
                     }
-                    Some(Policy::Map { runs, repeat: text.repeat.as_ref().is_some_and(|of| *of.get_ref()) })
+                    Some(Policy::Map { runs, repeat: text.repeat.is_some_and(|of| *of.get_ref()) })
                 }
                 None => {
-                    self.fault(&text.policy, "the policy map needs pages = [[NODE, PAGES], ...]");
+                    self.fault(text.policy, "the policy map needs pages = [[NODE, PAGES], ...]");
                     None
                 }
             },
-            "follow-thread" => match &text.thread {
+            "follow-thread" => match text.thread {
                 Some(of) => Some(Policy::FollowThread(*of.get_ref())),
                 None => {
-                    self.fault(&text.policy, "the policy follow-thread needs thread = NUMBER");
+                    self.fault(text.policy, "the policy follow-thread needs thread = NUMBER");
                     None
                 }
             },
             other => {
-                self.fault(&text.policy, format!("policy \"{other}\": one of {}", POLICIES.join(", ")));
+                self.fault(text.policy, format!("policy \"{other}\": one of {}", POLICIES.join(", ")));
                 None
             }
         }
@@ -478,6 +589,7 @@ impl Plan {
             Pin::Free => None,
             Pin::Compact => Some("\"compact\"".into()),
             Pin::Scatter => Some("\"scatter\"".into()),
+            Pin::Places(places) => Some(quoted(&places.to_string())),
             Pin::List(list) => {
                 let lists: Vec<String> =
                     list.iter().map(|cpus| format!("\"{}\"", numamma_topology::list::format(cpus))).collect();
@@ -486,6 +598,14 @@ impl Plan {
         };
         if let Some(pin) = pin {
             let _ = writeln!(text, "\n[threads]\npin = {pin}");
+        }
+        for phase in &self.phases {
+            let _ = writeln!(text, "\n[[phase]]\nname = {}", quoted(&phase.name));
+            for (key, value) in [("function", &phase.function), ("module", &phase.module)] {
+                if let Some(value) = value {
+                    let _ = writeln!(text, "{key} = {}", quoted(value));
+                }
+            }
         }
         for object in &self.objects {
             text += "\n[[object]]\n";
@@ -509,6 +629,7 @@ impl Object {
             Target::Static(name) => line("static", quoted(name)),
             Target::Heap(of) => line("heap", site(of)),
             Target::Map(of) => line("map", site(of)),
+            Target::Label(name) => line("label", quoted(name)),
             Target::Any => line("any", "true".into()),
         }
         if let Some(module) = &self.module {
@@ -526,8 +647,32 @@ impl Object {
             (first, last) if first == last => line("instances", first.to_string()),
             (first, last) => line("instances", format!("\"{first}-{last}\"")),
         }
-        line("policy", quoted(self.policy.name()));
-        let nodes = match &self.policy {
+        self.policy.write(&mut line);
+        match self.page {
+            Some(PageSize::Small) => line("page-size", "\"4 KiB\"".into()),
+            Some(PageSize::Huge) => line("page-size", "\"2 MiB\"".into()),
+            None => {}
+        }
+        match self.gather {
+            Some(Gather::ByThread) => line("gather", "\"by-thread\"".into()),
+            Some(Gather::ByInstance(count)) => line("gather", format!("{{ instances = {count} }}")),
+            None => {}
+        }
+        for phase in &self.phases {
+            let _ = writeln!(text, "[object.phase.{}]", quoted(&phase.phase));
+            phase.policy.write(&mut |key, value| {
+                let _ = writeln!(text, "{key} = {value}");
+            });
+        }
+    }
+}
+
+impl Policy {
+    /// Its lines: key and value.
+    fn write(&self, line: &mut impl FnMut(&str, String)) {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        line("policy", quoted(self.name()));
+        let nodes = match self {
             Policy::Bind(nodes)
             | Policy::Preferred(nodes)
             | Policy::Interleave(nodes)
@@ -542,7 +687,7 @@ impl Object {
             Some(Nodes::List(list)) => line("nodes", format!("{list:?}")),
             Some(Nodes::All) | None => {}
         }
-        match &self.policy {
+        match self {
             Policy::BlockCyclic { bytes, .. } => line("block", quoted(&format_size(*bytes))),
             Policy::Map { runs, repeat } => {
                 let runs: Vec<String> = runs.iter().map(|(node, pages)| format!("[{node}, {pages}]")).collect();
@@ -553,16 +698,6 @@ impl Object {
             }
             Policy::FollowThread(thread) => line("thread", thread.to_string()),
             _ => {}
-        }
-        match self.page {
-            Some(PageSize::Small) => line("page-size", "\"4 KiB\"".into()),
-            Some(PageSize::Huge) => line("page-size", "\"2 MiB\"".into()),
-            None => {}
-        }
-        match self.gather {
-            Some(Gather::ByThread) => line("gather", "\"by-thread\"".into()),
-            Some(Gather::ByInstance(count)) => line("gather", format!("{{ instances = {count} }}")),
-            None => {}
         }
     }
 }
@@ -599,6 +734,11 @@ module = "libsolver.so"
 policy = "block-cyclic"
 block = "64 KiB"
 nodes = "with-cpus"
+[object.phase.solve]
+policy = "interleave"
+[object.phase."write out"]
+policy = "map"
+pages = [[1, 3]]
 
 [[object]]
 heap = "liblzma.so.5.4.1+0x1597d"
@@ -618,14 +758,27 @@ policy = "follow-thread"
 thread = 3
 
 [[object]]
+label = "left half"
+policy = "bind"
+nodes = [1]
+
+[[object]]
 any = true
 policy = "interleave"
+
+[[phase]]
+name = "solve"
+
+[[phase]]
+name = "write out"
+function = "io::write"
+module = "libio.so"
 "#;
 
     #[test]
     fn a_plan_survives_a_round_trip() {
         let plan = read(WHOLE).expect("a whole plan");
-        assert_eq!(plan.objects.len(), 6);
+        assert_eq!((plan.objects.len(), plan.phases.len()), (7, 2));
         assert_eq!(plan.objects[0].line, 10);
         assert_eq!(plan.objects[0].bytes, 1 << 20..=u64::MAX);
         assert_eq!(plan.objects[0].policy, Policy::Block(Nodes::List(vec![1, 0])));
@@ -635,7 +788,9 @@ policy = "interleave"
         again.pin_line = plan.pin_line;
         for (a, b) in again.objects.iter_mut().zip(&plan.objects) {
             a.line = b.line;
+            a.phases.iter_mut().zip(&b.phases).for_each(|(a, b)| a.line = b.line);
         }
+        again.phases.iter_mut().zip(&plan.phases).for_each(|(a, b)| a.line = b.line);
         assert_eq!(again, plan);
     }
 

@@ -16,5 +16,5 @@ pub use ended::Ended;
 pub use error::StartError;
 pub use executable::{Refused, find_executable, library_refused};
 pub use library::Library;
-pub use pages::query;
+pub use pages::{break_up, move_pages, query};
 pub use start::{Running, Suspended, suspended};

@@ -134,6 +134,10 @@ pub fn finish(
         remarks.extend(never.map(|name| format!("--in {name}: no thread entered it")));
     }
 
+    if session.marked && !session.marks {
+        remarks.push("--marked: the program never said numamma_begin(), so nothing was sampled".into());
+    }
+
     // First what cannot be made again.
     session.sink.flush();
     let named = write_tasks(&session).and_then(|()| write_names(&mut session, !stop()));
@@ -151,7 +155,6 @@ pub fn finish(
     let (writer, failed) = session.sink.close(&mut losses);
     meta.losses = losses;
     let merged = named.and_then(|()| {
-        writer.write_table::<MarkerRow>(&[])?;
         writer.write_table::<GroundRow>(&factors.grounds)?;
         writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
@@ -164,6 +167,7 @@ pub fn finish(
         writer.merge::<FirstTouchRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
         writer.merge::<ObjectRow>(stop, |_| {})?;
         writer.merge::<PageNodeRow>(stop, |_| {})?;
+        writer.merge::<MarkerRow>(stop, |rows| rows.sort_by_key(|row| row.time))?;
         if stop() { Err(TraceError::Stopped) } else { Ok(()) }
     });
     meta.sampler.controls.left_out = settling.left_out;
@@ -179,7 +183,8 @@ pub fn finish(
         writer.remove_parts::<SampleRow>()?;
         writer.remove_parts::<FirstTouchRow>()?;
         writer.remove_parts::<ObjectRow>()?;
-        writer.remove_parts::<PageNodeRow>()
+        writer.remove_parts::<PageNodeRow>()?;
+        writer.remove_parts::<MarkerRow>()
     });
     match failed {
         Some(error) => Err(error),

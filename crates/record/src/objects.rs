@@ -9,8 +9,8 @@ use numamma_trace::{ANONYMOUS, BREAK, NONE, ObjectKind, ObjectRow};
 use crate::filter::Owner;
 use crate::session::Session;
 use crate::sites::SiteKind;
-use crate::space::Live;
 use crate::space::mappings::{Mapping, MappingKind};
+use crate::space::{Label, Live};
 use crate::tasks::{ProcessId, ThreadId};
 
 /// Identity of an object that is neither heap nor mmap, within its process.
@@ -24,6 +24,8 @@ pub enum Key {
     Stack(ThreadId),
     /// Any other mapping, by its first address.
     Region(u64),
+    /// What the program gave a name, by its first address.
+    Label(u64),
 }
 
 /// What lies at an address that was touched.
@@ -78,6 +80,19 @@ impl Session {
     pub(crate) fn touch(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> (Touched, Extent) {
         let page = addr & !(self.page_bytes - 1);
         self.pages.entry(process).or_default().insert(page);
+        let labels = &mut self.tasks.processes[process].space.labels;
+        if let Some((at, label)) = labels.find(addr) {
+            label.touched = true;
+            let end = at.saturating_add(label.bytes);
+            let extent = Extent { low: at, end, since: label.start, shared: false };
+            return (Touched::Other(Key::Label(at)), extent);
+        }
+        let named = labels.above(addr);
+        let (touched, extent) = self.touch_unnamed(process, thread, addr, time);
+        (touched, extent.up_to(named))
+    }
+
+    fn touch_unnamed(&mut self, process: ProcessId, thread: ThreadId, addr: u64, time: i64) -> (Touched, Extent) {
         let space = &self.tasks.processes[process].space;
         if let Some((at, object)) = space.heap.find(addr) {
             let end = at.saturating_add(object.bytes.max(1));
@@ -117,6 +132,10 @@ impl Session {
             Touched::Other(Key::Stack(thread)) => {
                 let row = &self.tasks.threads[thread].row;
                 Owner::Named(if row.pid == row.tid { "stack of the main thread" } else { "stacks of threads" })
+            }
+            Touched::Other(Key::Label(at)) => {
+                let mut named = self.tasks.processes[process].space.labels.iter();
+                named.find(|(addr, _)| *addr == at).map_or(Owner::Nobody, |(_, label)| Owner::Named(&label.name))
             }
             Touched::Other(key) => {
                 let row = self.named.get(process).and_then(|named| named.get(&key));
@@ -313,8 +332,19 @@ impl Session {
         object: Live,
         time: i64,
     ) -> Option<i32> {
+        let end = addr.saturating_add(object.bytes);
+        for (at, label) in self.tasks.processes[process].space.labels.remove_range(addr, end) {
+            self.unlabelled(process, at, label, time);
+        }
         let touched = self.touched.of(process).remove(&(kind, addr));
         touched.then(|| self.sink.object(live_row(process, kind, addr, object, time)))
+    }
+
+    /// Memory lost the name that the program gave it: if it was touched, it gets its row.
+    pub(crate) fn unlabelled(&mut self, process: ProcessId, addr: u64, label: Label, time: i64) {
+        if label.touched {
+            self.sink.object(label_row(process, addr, &label, time));
+        }
     }
 
     /// Rows of everything that was touched and is still there, as if the process ended at `time`.
@@ -342,7 +372,9 @@ impl Session {
             }
             row
         });
-        let mut rows: Vec<ObjectRow> = live.chain(named).collect();
+        let touched = of.space.labels.iter().filter(|(_, label)| label.touched);
+        let labels = touched.map(|(addr, label)| label_row(process, addr, label, i64::MAX));
+        let mut rows: Vec<ObjectRow> = live.chain(named).chain(labels).collect();
         rows.sort_by_key(|row| (row.addr, row.start_time, row.bytes));
         rows
     }
@@ -390,6 +422,22 @@ fn live_row(process: ProcessId, kind: SiteKind, addr: u64, object: Live, end: i6
         addr: addr as i64,
         bytes: object.bytes as i64,
         start_time: object.start,
+        end_time: end,
+        module: String::new(),
+    }
+}
+
+fn label_row(process: ProcessId, addr: u64, label: &Label, end: i64) -> ObjectRow {
+    ObjectRow {
+        object: 0,
+        process: process as i32,
+        kind: ObjectKind::Annotated.name().into(),
+        name: label.name.clone(),
+        site: NONE,
+        thread: label.thread,
+        addr: addr as i64,
+        bytes: label.bytes as i64,
+        start_time: label.start,
         end_time: end,
         module: String::new(),
     }

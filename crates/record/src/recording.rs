@@ -90,6 +90,8 @@ pub struct Options {
     pub after: Duration,
     /// Time from there to the last; absent: to the end of the program.
     pub lasting: Option<Duration>,
+    /// Sample only between `numamma_begin` and `numamma_end` of the program.
+    pub marked: bool,
     /// Keep only samples inside these functions, each `FUNCTION` or `FILE:FUNCTION`; none: everywhere.
     pub functions: Vec<String>,
     /// Keep only accesses to objects of these names, and in `ranges`; neither: all.
@@ -182,6 +184,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     session.several_nodes = meta.nodes > 1;
     session.callsites.wrappers.clone_from(&options.wrappers);
     session.watched = probes.map(|(_, probes)| Watched::new(probes, options.functions.len()));
+    session.marked = options.marked;
     session.filter = Filter::new(&options.objects, &options.ranges);
     session.thinning = Thinning::new(options.max_samples);
     if let Some(Refused::Sanitizer(why)) = &refused {
@@ -461,6 +464,7 @@ fn controls(options: &Options) -> Controls {
     Controls {
         after: nanoseconds(options.after),
         lasting: options.lasting.map(nanoseconds),
+        marked: options.marked,
         functions: options.functions.clone(),
         objects: options.objects.clone(),
         ranges: options.ranges.iter().map(|range| format!("{:#x}-{:#x}", range.start(), range.end())).collect(),
@@ -474,7 +478,7 @@ fn find_probes(options: &Options, executable: &Path) -> Result<Option<(u32, Vec<
     if options.functions.is_empty() {
         return Ok(None);
     }
-    let kind = probes::pmu_type().map_err(|_| {
+    let kind = numamma_perf::probe::pmu_type().map_err(|_| {
         RecordError::NoProbes("this kernel has no probes in user code (CONFIG_UPROBE_EVENTS): leave it out".into())
     })?;
     Ok(Some((kind, probes::find(&options.functions, executable)?)))

@@ -81,6 +81,10 @@ pub struct Session {
     pub only: Option<Access>,
     /// Keep only samples of that time.
     pub window: Window,
+    /// Keep only samples of processes that have said that they are wanted.
+    pub marked: bool,
+    /// One of them has.
+    pub marks: bool,
     /// Keep only samples inside the functions that are watched; none: everywhere.
     pub watched: Option<Watched>,
     /// Keep only accesses to some objects.
@@ -133,6 +137,8 @@ impl Session {
             several_nodes: false,
             only: None,
             window: Window::default(),
+            marked: false,
+            marks: false,
             watched: None,
             filter: Filter::default(),
             wanted_sites: Vec::new(),
@@ -217,11 +223,14 @@ impl Session {
             Record::Lost { count } => self.losses.add(LossKind::PerfRing, count),
             Record::Throttled => self.losses.add(LossKind::Throttled, 1),
             Record::NoRegisters { time, pid, tid } => {
-                if self.window.contains(time) && self.watched.is_none() {
-                    let thread = self.tasks.thread(pid, tid, time);
-                    if let Some(survives) = self.thinning.take(thread) {
-                        self.push_unknown(Taken { time, thread, cpu: 0, survives }, 0, Rule::Unreadable);
-                    }
+                if !self.window.contains(time) || self.watched.is_some() {
+                    return;
+                }
+                let thread = self.tasks.thread(pid, tid, time);
+                if self.is_wanted(self.tasks.process_of(thread))
+                    && let Some(survives) = self.thinning.take(thread)
+                {
+                    self.push_unknown(Taken { time, thread, cpu: 0, survives }, 0, Rule::Unreadable);
                 }
             }
         }
@@ -295,6 +304,11 @@ impl Session {
         }
     }
 
+    /// Whether samples of a process are, as far as the program itself has a say in it.
+    fn is_wanted(&self, process: ProcessId) -> bool {
+        !self.marked || self.tasks.processes[process].space.wanted
+    }
+
     fn sample(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: &Registers) {
         if !self.window.contains(time) {
             return;
@@ -304,7 +318,7 @@ impl Session {
         let pointer = registers.general[usize::from(STACK_POINTER)];
         self.tasks.threads[thread].seen = true;
         self.learn_stack(thread, pointer);
-        if !self.is_inside(process, thread, ip, registers) {
+        if !self.is_wanted(process) || !self.is_inside(process, thread, ip, registers) {
             return;
         }
         self.tasks.threads[thread].row.samples += 1;

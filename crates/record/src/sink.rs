@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use numamma_trace::{
-    DatasetWriter, FirstTouchRow, LossKind, Losses, ObjectRow, PageNodeRow, PartSampleRow, TraceError,
+    DatasetWriter, FirstTouchRow, LossKind, Losses, MarkerRow, ObjectRow, PageNodeRow, PartSampleRow, TraceError,
 };
 
 /// Rows that make a part before its time is up.
@@ -17,6 +17,7 @@ pub struct Sink {
     pub touches: Vec<FirstTouchRow>,
     pub objects: Vec<ObjectRow>,
     pub page_nodes: Vec<PageNodeRow>,
+    pub markers: Vec<MarkerRow>,
     /// Numbers handed out to objects.
     next_object: i32,
     part: u32,
@@ -34,6 +35,7 @@ impl Sink {
             touches: Vec::new(),
             objects: Vec::new(),
             page_nodes: Vec::new(),
+            markers: Vec::new(),
             next_object: 0,
             part: 0,
             failed: None,
@@ -78,7 +80,7 @@ impl Sink {
 
     /// Whether enough has been collected to write it out at once.
     pub fn is_full(&self) -> bool {
-        self.samples.len().max(self.touches.len()).max(self.objects.len()) >= PART_ROWS
+        self.samples.len().max(self.touches.len()).max(self.objects.len()).max(self.markers.len()) >= PART_ROWS
     }
 
     /// Writes what was collected as one part of each table.
@@ -102,7 +104,7 @@ impl Sink {
                 }
             )+};
         }
-        flush!(samples, touches, objects, page_nodes);
+        flush!(samples, touches, objects, page_nodes, markers);
     }
 
     /// Notes what was lost, and gives the first failure.

@@ -1,13 +1,13 @@
 //! What the injected library tells: blocks, mappings, threads. Applied in the order of time; which allocation a release is of
 //! follows from versions, not from the clock (see the wire header, "Order").
 
-use numamma_trace::LossKind;
+use numamma_trace::{LossKind, MarkerRow};
 use numamma_wire::{Event, is_younger};
 use rustc_hash::FxHashMap;
 
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
-use crate::space::{Live, LiveObjects};
+use crate::space::{Label, Live, LiveObjects};
 use crate::tasks::{ProcessId, ThreadId};
 
 /// A release that may be taken back, by a word about the same address.
@@ -133,6 +133,28 @@ impl Session {
             | Event::Counted
             | Event::Touch { .. }
             | Event::Unsupported(_) => {}
+            Event::Label { address, bytes, ref name } => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                let label = Label { bytes, start: time, thread: thread as i32, name, touched: false };
+                // What no program maps, a stray pointer may have named.
+                if address.checked_add(bytes).is_some() {
+                    let gone = self.tasks.processes[process].space.labels.insert(address, label);
+                    gone.into_iter().for_each(|(at, label)| self.unlabelled(process, at, label, time));
+                }
+            }
+            Event::Unlabel { address } => {
+                if let Some(label) = self.tasks.processes[process].space.labels.remove(address) {
+                    self.unlabelled(process, address, label, time);
+                }
+            }
+            Event::Phase { ref name } => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.sink.markers.push(MarkerRow { time, thread: thread as i32, name });
+            }
+            Event::Wanted(wanted) => {
+                self.tasks.processes[process].space.wanted = wanted;
+                self.marks |= wanted;
+            }
             Event::Unfree { address } => self.take_back(process, tentative.of(address)),
             Event::Map { address, length, file_backed: _, stack, .. } => {
                 self.unmap(process, address, length, time);

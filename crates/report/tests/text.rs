@@ -226,6 +226,7 @@ fn what_was_left_out_of_the_recording_is_said() {
     findings.sampler.controls = Controls {
         after_s: 2.0,
         for_s: Some(0.5),
+        marked: true,
         functions: vec!["solve".into()],
         objects: vec!["grid".into()],
         ranges: vec!["0x1000-0x1fff".into()],
@@ -233,7 +234,7 @@ fn what_was_left_out_of_the_recording_is_said() {
         thinned: 4,
     };
     let report = text(&findings, &by(By::Object, 160));
-    let kept = "from 2.00 s for 500 ms of the run · inside solve · \
+    let kept = "from 2.00 s for 500 ms of the run · where the program says so · inside solve · \
                 accesses to grid, 0x1000-0x1fff (12 345 samples left out) · thinned 4x";
     assert!(report.contains(kept), "{report}");
     assert!(text(&findings, &by(By::Object, 100)).contains("only 1 data sample,"));

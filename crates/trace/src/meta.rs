@@ -88,6 +88,8 @@ pub struct Controls {
     /// Time from there to the last sample, nanoseconds; absent: to the end.
     #[serde(rename = "for")]
     pub lasting: Option<u64>,
+    /// Whether samples were only taken where the program said that they are wanted.
+    pub marked: bool,
     /// Functions inside which samples were taken; none: everywhere.
     #[serde(rename = "in")]
     pub functions: Vec<String>,
@@ -108,6 +110,7 @@ impl Default for Controls {
         Self {
             after: 0,
             lasting: None,
+            marked: false,
             functions: Vec::new(),
             objects: Vec::new(),
             ranges: Vec::new(),

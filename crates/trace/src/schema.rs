@@ -198,11 +198,11 @@ table! {
 }
 
 table! {
-    /// What the program or the user marked (phases, annotations).
+    /// Phases that the program announced.
     MarkerRow = "markers" {
         time: i64 = "Nanoseconds of the recording's clock.",
         thread: i32 = "Thread: threads.thread.",
-        name: String = "Name.",
+        name: String = "Name; empty where a phase ended without another.",
     }
 }
 

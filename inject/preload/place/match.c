@@ -34,7 +34,7 @@ static bool is_whole(uintptr_t address)
     return false;
 }
 
-/* The ranges that an address may be in: those that begin below it; they are short, but may overlap. */
+/* The ranges that an address may be in: those that begin below it. They may lie in each other. */
 static uint32_t ranges_below(uintptr_t address)
 {
     uint32_t low = 0, high = nmm_place.place_count;
@@ -68,7 +68,7 @@ static uint32_t rule_at(uintptr_t address, const struct wish *wish)
     uint32_t found = NMM_NO_RULE;
     if (is_whole(address))
         return SKIPPED;
-    for (uint32_t i = ranges_below(address); i-- > 0;) {
+    for (uint32_t i = ranges_below(address); i-- > 0 && nmm_place.places[i].reach >= address;) {
         const struct nmm_code_range *range = &nmm_place.places[i];
         if (address <= range->high) {
             if (range->rule == NMM_PLAN_SKIPPED)
@@ -76,9 +76,6 @@ static uint32_t rule_at(uintptr_t address, const struct wish *wish)
             if (range->rule < found && is_wanted(&nmm_place.rules[range->rule], wish))
                 found = range->rule;
         }
-        /* No function is longer. */
-        if (address - range->low > (16u << 20))
-            break;
     }
     return found;
 }
@@ -216,7 +213,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
         biases[m] = info->dlpi_addr + 1;
         for (uint32_t i = 0; i < nmm_place.plan->places.count; i++)
             if (places[i].module == m)
-                add_place((struct nmm_code_range){info->dlpi_addr + places[i].low, info->dlpi_addr + places[i].high, places[i].rule, 0});
+                add_place((struct nmm_code_range){.low = info->dlpi_addr + places[i].low,
+                    .high = info->dlpi_addr + places[i].high, .rule = places[i].rule});
         for (uint32_t i = 0; i < nmm_place.plan->statics.count; i++)
             if (statics[i].module == m && biases[m] != former[m])
                 place_static(&statics[i], info->dlpi_addr);
@@ -236,6 +234,11 @@ static void visit_all(void)
     unsigned index = 0;
     __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
     dl_iterate_phdr(visit, &index);
+    uintptr_t reach = 0;
+    for (uint32_t i = 0; i < nmm_place.place_count; i++) {
+        reach = nmm_place.places[i].high > reach ? nmm_place.places[i].high : reach;
+        nmm_place.places[i].reach = reach;
+    }
     __atomic_fetch_add(&nmm_place.place_version, 1, __ATOMIC_ACQ_REL);
 }
 

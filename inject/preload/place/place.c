@@ -16,6 +16,7 @@
 #include "gather.h"
 #include "list.h"
 #include "match.h"
+#include "phase.h"
 #include "policy.h"
 #include "verify.h"
 
@@ -36,6 +37,8 @@ static bool is_sound(const struct nmm_plan *plan, uint64_t bytes)
         && fits(plan->places, sizeof(struct nmm_plan_place), bytes) && fits(plan->statics, sizeof(struct nmm_plan_static), bytes)
         && fits(plan->nodes, sizeof(uint32_t), bytes) && fits(plan->runs, sizeof(struct nmm_plan_run), bytes)
         && fits(plan->threads, sizeof(struct nmm_plan_thread), bytes) && fits(plan->texts, 1, bytes)
+        && fits(plan->labels, sizeof(struct nmm_plan_label), bytes) && fits(plan->phases, sizeof(struct nmm_plan_phase), bytes)
+        && fits(plan->overrides, sizeof(uint32_t), bytes) && fits(plan->processes, sizeof(struct nmm_plan_process), bytes)
         && fits(plan->placed, sizeof(struct nmm_placed), bytes);
 }
 
@@ -104,8 +107,9 @@ void nmm_place_join(void)
     nmm_place.least = plan->least_heap;
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_store_release(&nmm_place.plan, plan);
-    if (__atomic_fetch_add(&plan->processes, 1, __ATOMIC_RELAXED) > 0)
+    if (__atomic_fetch_add(&plan->joined, 1, __ATOMIC_RELAXED) > 0)
         leave_old_image(plan);
+    nmm_join_phases();
     nmm_know_main_stack(&nmm_self);
     nmm_gather_prepare();
     nmm_find_modules();
@@ -144,15 +148,23 @@ void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t
     struct nmm_plan_rule *of = &nmm_place.rules[rule];
     __atomic_fetch_add(&of->matched, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&of->bytes, bytes, __ATOMIC_RELAXED);
-    if (of->policy == NMM_POLICY_FIRST_TOUCH)
+    if (of->policy == NMM_POLICY_FIRST_TOUCH && !of->phased)
         return;
     const struct nmm_pages pages = nmm_whole_pages(of, address, bytes);
     if (pages.low >= pages.high) {
         __atomic_fetch_add(&of->too_small, 1, __ATOMIC_RELAXED);
         return;
     }
+    if (of->phased) {
+        const uint32_t now = nmm_rule_now(rule);
+        if (now != rule) {
+            __atomic_fetch_add(&nmm_place.rules[now].matched, 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&nmm_place.rules[now].bytes, bytes, __ATOMIC_RELAXED);
+        }
+        rule = now;
+    }
     const uint32_t pieces = nmm_ask(rule, &pages, node);
-    if (pieces > 0)
+    if (pieces > 0 || of->phased)
         nmm_list_add(key, &(struct nmm_placed){.address = pages.low, .bytes = pages.high - pages.low, .base = pages.base,
         .length = pages.high - pages.base, .rule = rule, .pid = nmm_getpid(), .node = node, .pieces = pieces});
 }
@@ -204,15 +216,66 @@ static void end(struct nmm_placed *placed)
 }
 
 /* The memory may stay with the allocator and go to another object: it must not keep this one's policy. */
+static void end_and_free(struct nmm_placed *placed)
+{
+    nmm_read_back(placed);
+    nmm_ask_nothing(placed->address, placed->address + placed->bytes);
+    nmm_list_give(placed);
+}
+
 bool nmm_place_end_block(uintptr_t block)
 {
     struct nmm_placed *placed = nmm_list_take(block);
     if (placed == NULL)
         return false;
-    nmm_read_back(placed);
-    nmm_ask_nothing(placed->address, placed->address + placed->bytes);
-    nmm_list_give(placed);
+    end_and_free(placed);
     return true;
+}
+
+void nmm_place_end_labels(uintptr_t block)
+{
+    const size_t bytes = nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size((void *)block) : 0;
+    nmm_list_take_range(nmm_round_up(block, 4096), (block + bytes) & ~(uintptr_t)4095, end_and_free);
+}
+
+bool nmm_is_text(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
+const char *nmm_plan_text(uint32_t at) { return (const char *)nmm_place.plan + nmm_place.plan->texts.at + at; }
+
+/* Found by their first page, as mappings are: a block that they lie in may end before they do. */
+void nmm_place_label(uintptr_t address, uint64_t bytes, const char *name)
+{
+    if (nmm_place.plan == NULL)
+        return;
+    const struct nmm_plan_label *labels = (const void *)((const char *)nmm_place.plan + nmm_place.plan->labels.at);
+    for (uint32_t i = 0; i < nmm_place.plan->labels.count; i++) {
+        const struct nmm_plan_rule *rule = &nmm_place.rules[labels[i].rule];
+        if (bytes < rule->least || bytes > rule->most || !nmm_is_text(nmm_plan_text(labels[i].text), name))
+            continue;
+        const uint32_t instance = __atomic_fetch_add(&nmm_place.instances[labels[i].rule], 1, __ATOMIC_RELAXED);
+        if (instance < rule->first || instance > rule->last)
+            return;
+        uintptr_t low = address, high = address + bytes;
+        own_pages(&low, &high);
+        nmm_place_unlabel(address);
+        nmm_store(&nmm_place.labels, 1);
+        nmm_place_pages(labels[i].rule, low, high - low, nmm_round_up(low, 4096), -1);
+        return;
+    }
+}
+
+void nmm_place_unlabel(uintptr_t address)
+{
+    if (nmm_place.plan != NULL && nmm_load(&nmm_placed_any)) {
+        uintptr_t low = address, high = low;
+        own_pages(&low, &high);
+        nmm_place_end_block(nmm_round_up(low, 4096));
+    }
 }
 
 bool nmm_place_end_mappings(uintptr_t address, uint64_t bytes)
@@ -233,6 +296,6 @@ bool nmm_place_join_mappings(uintptr_t address, uint64_t bytes)
 
 void nmm_place_finish(void)
 {
-    if (nmm_place.plan != NULL && nmm_load(&nmm_place.plan->processes) > 0)
+    if (nmm_place.plan != NULL && nmm_load(&nmm_place.plan->joined) > 0)
         nmm_list_take_all(end);
 }

@@ -16,6 +16,7 @@
 /* A place in the code, as it lies in this process. */
 struct nmm_code_range {
     uintptr_t low, high;        /* low < return address <= high */
+    uintptr_t reach;            /* the highest of this and all before */
     uint32_t rule;              /* or NMM_PLAN_SKIPPED */
     uint32_t pad;
 };
@@ -35,6 +36,8 @@ struct nmm_place {
     uint32_t gathers;               /* rules that gather small objects */
     uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
     uint32_t threads;               /* that were created */
+    uint32_t labels;                /* 1: memory that the program names was placed; it may lie in any block */
+    struct nmm_plan_process *own;   /* of this process, or of the one that it was forked from; NULL: there was no room */
 };
 
 extern struct nmm_place nmm_place;
@@ -53,7 +56,16 @@ void nmm_place_opened(void);
 void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame);
 void nmm_place_mapping(void *address, uint64_t bytes, const uintptr_t *frame);
 
-/* Places the whole pages of an object under a rule, and lists them; `node` as for nmm_ask. */
+const char *nmm_plan_text(uint32_t at);
+bool nmm_is_text(const char *a, const char *b);
+
+/* The program names memory, takes a name back, or says that a phase begins; NULL: that none is left. */
+void nmm_place_label(uintptr_t address, uint64_t bytes, const char *name);
+void nmm_place_unlabel(uintptr_t address);
+void nmm_place_phase(const char *name);
+
+/* Places the whole pages of an object under a rule, or the one that stands in for it in this phase, and lists them; `node` as for
+ * nmm_ask. */
 void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t key, int32_t node);
 
 static inline void nmm_placed_block(void *block, uint64_t bytes, const uintptr_t *frame)
@@ -76,6 +88,9 @@ static inline uint32_t nmm_placed_bit(uintptr_t address)
 bool nmm_place_end_block(uintptr_t block);
 bool nmm_place_end_mappings(uintptr_t address, uint64_t bytes);
 
+/* Before a block is freed that names of the program's may lie in. */
+void nmm_place_end_labels(uintptr_t block);
+
 /* The same before mappings move: they become one. Whether there was anything. */
 bool nmm_place_join_mappings(uintptr_t address, uint64_t bytes);
 
@@ -89,6 +104,8 @@ static inline void nmm_placed_ends(const void *block)
 {
     if (nmm_may_be_placed(block))
         nmm_place_end_block((uintptr_t)block);
+    if (unlikely(nmm_load(&nmm_place.labels)))
+        nmm_place_end_labels((uintptr_t)block);
 }
 
 /* The program is about to end: reads back what it still has. */

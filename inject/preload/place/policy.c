@@ -15,6 +15,7 @@
 #define MPOL_PREFERRED_MANY 5       /* Linux 5.15 */
 #define MPOL_WEIGHTED_INTERLEAVE 6  /* Linux 6.9 */
 #define MPOL_MF_MOVE 2
+#define MADV_COLD 20                /* Linux 5.4 */
 
 #define MASK_WORDS (NMM_PLAN_NODES / 64)
 
@@ -118,9 +119,14 @@ static uintptr_t clip(uintptr_t address, const struct nmm_pages *pages)
     return address < pages->low ? pages->low : address > pages->high ? pages->high : address;
 }
 
+#define HUGE (2ul << 20)
+
+/* A huge page moves as a whole, wherever the piece that was asked for last wants it. To say of a part of it that it is not used
+ * soon makes the kernel break it up (madvise_cold_or_pageout_pte_range in mm/madvise.c), and does nothing else of note. */
+static void break_up(uintptr_t page) { nmm_advise((void *)page, 4096, MADV_COLD); }
+
 /* Interleaved by huge pages, an object of a few of them lies on some nodes twice and on others never. With this many for each node
  * the difference is small. */
-#define HUGE (2ul << 20)
 #define ENOUGH 16u
 
 static bool is_coarse(const struct nmm_plan_rule *rule, const struct nmm_pages *pages)
@@ -143,6 +149,12 @@ static void ask_by_piece(uint32_t rule, const struct nmm_pages *pages)
     const struct nmm_plan_rule *of = &nmm_place.rules[rule];
     struct nmm_piece piece = {0};
     while (nmm_next_piece(nmm_place.plan, of, nmm_page_count(pages), pages->unit, &piece)) {
+        const uintptr_t border = clip(pages->base + piece.last * pages->unit, pages);
+        if (border % HUGE != 0 && border < pages->high)
+            break_up(border);
+    }
+    piece = (struct nmm_piece){0};
+    while (nmm_next_piece(nmm_place.plan, of, nmm_page_count(pages), pages->unit, &piece)) {
         const uintptr_t low = clip(pages->base + piece.first * pages->unit, pages);
         const uintptr_t high = clip(pages->base + piece.last * pages->unit, pages);
         if (low < high)
@@ -157,6 +169,8 @@ uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
         failed(rule, EPERM);
         return 0;
     }
+    if (of->policy == NMM_POLICY_FIRST_TOUCH && node < 0)
+        return 0;
     const uint32_t pieces = node < 0 && nmm_has_pieces(of) ? count_pieces(of, pages) : 1;
     if (!take_pieces(pieces)) {
         failed(rule, E2BIG);
@@ -164,6 +178,9 @@ uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
     }
     if (of->page_bytes != 0 || is_coarse(of, pages))
         nmm_advise((void *)pages->low, pages->high - pages->low, of->page_bytes > 4096 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    if (is_coarse(of, pages))
+        for (uintptr_t page = pages->low & ~(HUGE - 1); page < pages->high; page += HUGE)
+            break_up(page < pages->low ? pages->low : page);
     if (node >= 0)
         ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node]);
     else if (nmm_has_pieces(of))

@@ -56,6 +56,8 @@ void nmm_read_back(const struct nmm_placed *placed)
 {
     struct nmm_plan_rule *rule = &nmm_place.rules[placed->rule];
     struct tally tally = {0};
+    if (rule->policy == NMM_POLICY_FIRST_TOUCH && placed->node < 0)
+        return;
     const uintptr_t low = placed->address, high = low + placed->bytes;
     if (placed->node >= 0 || !nmm_has_pieces(rule)) {
         read_pages(rule, low, high, placed->node, &tally);

@@ -4,7 +4,7 @@
  * nobody changes any more, then counters and the list of what has been placed, which the applier fills and `numamma apply` reads.
  * All is numbers: the text was parsed, names were looked up and nodes were counted before the program began.
  *
- *   | nmm_plan | rules | modules | places | statics | nodes | runs | threads | texts | placed ... |
+ *   | nmm_plan | rules | modules | places | statics | nodes | runs | threads | labels | phases | overrides | texts | processes | placed ... |
  *
  * A module is known by its file (device and inode). Addresses are the file's own; the applier adds the bias of the mapping.
  */
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define NMM_PLAN_VERSION 1u
+#define NMM_PLAN_VERSION 2u
 #define NMM_PLAN_MAGIC 0x4e414c504d4d4eull /* "NMMPLAN" */
 #define NMM_ENV_PLAN "NUMAMMA_PLAN"
 
@@ -26,6 +26,7 @@
 #define NMM_TARGET_HEAP 1u
 #define NMM_TARGET_MAP 2u
 #define NMM_TARGET_STATIC 4u
+#define NMM_TARGET_LABEL 8u    /* what the program names by itself: numamma.h */
 
 enum nmm_plan_policy {
     NMM_POLICY_FIRST_TOUCH = 0, /* nothing is asked: takes objects out of the rules behind */
@@ -44,7 +45,7 @@ enum nmm_plan_policy {
 #define NMM_GATHER_BY_THREAD 1u
 #define NMM_GATHER_BY_INSTANCE 2u
 
-/* A rule. The first that matches an object decides. */
+/* A rule. The first that matches an object decides; those without targets only stand in for others in some phase. */
 struct nmm_plan_rule {
     uint32_t targets;
     uint32_t any_place;         /* else only objects of its places */
@@ -58,6 +59,8 @@ struct nmm_plan_rule {
     uint32_t gather;            /* NMM_GATHER_* */
     uint64_t block_bytes;       /* of block-cyclic */
     uint32_t instances;         /* NMM_GATHER_BY_INSTANCE: how many are divided among the nodes */
+    uint32_t base;              /* the rule that it stands in for, or itself */
+    uint32_t phased;            /* 1: another stands in for it in some phase */
     uint32_t last_error;        /* applier: errno of the last call that failed */
 
     /* The applier's. */
@@ -107,11 +110,31 @@ struct nmm_plan_thread {
     uint64_t cpus[NMM_PLAN_CPUS / 64];
 };
 
+/* A name that the program gives to memory. */
+struct nmm_plan_label {
+    uint32_t text;              /* in the texts */
+    uint32_t rule;
+};
+
+/* A phase of the program. In phase n (from 1 on; 0: in none) the rule `overrides[(n - 1) * rules that have targets + rule]` stands in
+ * for a rule that has targets. */
+struct nmm_plan_phase {
+    uint32_t text;              /* its name, in the texts */
+    uint32_t by_function;       /* 1: `numamma apply` sees it begin, and moves what is there; else the program says so */
+    uint64_t begun;             /* how often */
+};
+
+/* A process, and the phase it is in. */
+struct nmm_plan_process {
+    int32_t pid;                /* 0: free. In the applier's pid namespace */
+    uint32_t phase;
+};
+
 /* Memory that has been placed. */
 struct nmm_placed {
     uint64_t address, bytes;    /* whole pages */
     uint64_t base, length;      /* of the object, from which its pages are counted */
-    uint32_t rule;
+    uint32_t rule;              /* by which it lies now */
     int32_t pid;                /* in the applier's pid namespace */
     uint32_t state;             /* NMM_PLACED_*, written last */
     int32_t node;               /* a gathered slab: index of its node; else -1 */
@@ -137,10 +160,10 @@ struct nmm_plan {
     uint32_t strict;            /* a policy that cannot be had is a reason to end the program */
     uint64_t bytes;             /* of all */
     uint64_t least_heap, least_map; /* no smaller block or mapping is any rule's; UINT64_MAX: none is */
-    struct nmm_plan_table rules, modules, places, statics, nodes, runs, threads, texts, placed;
+    struct nmm_plan_table rules, modules, places, statics, nodes, runs, threads, labels, phases, overrides, texts, processes, placed;
 
     /* The applier's. */
-    uint32_t processes;         /* that have joined */
+    uint32_t joined;            /* processes */
     uint32_t stopped;           /* strict: 1 + the rule that failed; the program is to be ended */
     uint32_t next_placed;       /* where to look for room in the list */
     uint32_t pad;

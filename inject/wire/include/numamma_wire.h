@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 7u
+#define NMM_WIRE_VERSION 8u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -200,7 +200,18 @@ enum nmm_event_type {
     /* The emulator cannot do what the program asks for. aux: 0 an AVX-512 instruction, 1 a system call. payload: address of the
      * instruction, or number of the call */
     NMM_UNSUPPORTED = 18,
+    /* What the program says by itself (numamma.h). Texts come eight bytes a word, the last filled up with zeros, at most
+     * NMM_TEXT_WORDS of them. */
+    /* It names memory. payload: address, bytes, name. */
+    NMM_LABEL = 19,
+    /* It takes the name of that memory back. payload: address */
+    NMM_UNLABEL = 20,
+    /* A phase begins, or none is left. payload: its name */
+    NMM_PHASE = 21,
+    /* aux: 1 samples are wanted from here on, 0 no longer. payload: none */
+    NMM_WANTED = 22,
 };
+#define NMM_TEXT_WORDS 32u
 
 /* Who made an allocation. */
 enum nmm_api {

@@ -116,6 +116,22 @@ pub enum Event {
     },
     /// The emulator cannot do what the program asked for.
     Unsupported(Unsupported),
+    /// The program names memory.
+    Label {
+        address: u64,
+        bytes: u64,
+        name: Vec<u8>,
+    },
+    /// It takes the name of that memory back.
+    Unlabel {
+        address: u64,
+    },
+    /// A phase of the program begins; empty: none is left.
+    Phase {
+        name: Vec<u8>,
+    },
+    /// Samples are wanted from here on, or no longer.
+    Wanted(bool),
 }
 
 /// How often four bytes were accessed.
@@ -238,11 +254,12 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::MAP => 5,
         kind::THREAD_START => 6,
         kind::STACK => payload.max(1),
-        kind::COUNTED => 0,
-        kind::UNSUPPORTED => 1,
+        kind::COUNTED | kind::WANTED => 0,
+        kind::UNSUPPORTED | kind::UNLABEL => 1,
         kind::TOUCH => 2,
         kind::ACCESSES => payload.max(2),
-        kind::COUNTING => payload,
+        kind::COUNTING | kind::PHASE => payload,
+        kind::LABEL => payload.max(2),
         other => return Err(Malformed::Kind(other)),
     };
     if head.words < EVENT_WORDS || payload != fixed {
@@ -250,6 +267,11 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
     }
     let arg = |i: u16| word(EVENT_WORDS + i);
     let api = || Api::from_wire(head.aux).ok_or(Malformed::Api(head.aux));
+    let text = |from: u16| {
+        let mut text: Vec<u8> = (from..payload).flat_map(|i| arg(i).to_ne_bytes()).collect();
+        text.truncate(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
+        text
+    };
     let event = match head.kind {
         kind::PROCESS => Event::Process {
             pid: arg(0) as i32,
@@ -291,11 +313,7 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::UNUNMAP => Event::Ununmap { address: arg(0), length: arg(1) },
         kind::REPEAT => Event::Repeat { stack: arg(0), size: arg(1), count: arg(2) },
         kind::BREAK => Event::Break { old: arg(0), new: arg(1), stack: arg(2) },
-        kind::COUNTING => {
-            let mut executable: Vec<u8> = (0..payload).flat_map(|i| arg(i).to_ne_bytes()).collect();
-            executable.truncate(executable.iter().position(|&byte| byte == 0).unwrap_or(executable.len()));
-            Event::Counting { executable }
-        }
+        kind::COUNTING => Event::Counting { executable: text(0) },
         kind::ACCESSES => Event::Accesses {
             address: arg(0),
             tid: arg(1) as i32,
@@ -310,6 +328,10 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
             0 => Unsupported::Instruction(arg(0)),
             _ => Unsupported::Call(arg(0)),
         }),
+        kind::LABEL => Event::Label { address: arg(0), bytes: arg(1), name: text(2) },
+        kind::UNLABEL => Event::Unlabel { address: arg(0) },
+        kind::PHASE => Event::Phase { name: text(0) },
+        kind::WANTED => Event::Wanted(head.aux != 0),
         _ => Event::Dlclose,
     };
     Ok(Stamped { time: word(1), event })

@@ -3,11 +3,12 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 7;
+pub const WIRE_VERSION: u32 = 8;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
 pub const MAX_FRAMES: u32 = 128;
+pub const TEXT_WORDS: u32 = 32;
 pub const RECENT: u32 = 64;
 pub const RING_EXTRA: u32 = 2 * PAGE;
 
@@ -118,4 +119,8 @@ pub mod kind {
     pub const COUNTED: u16 = 16;
     pub const TOUCH: u16 = 17;
     pub const UNSUPPORTED: u16 = 18;
+    pub const LABEL: u16 = 19;
+    pub const UNLABEL: u16 = 20;
+    pub const PHASE: u16 = 21;
+    pub const WANTED: u16 = 22;
 }

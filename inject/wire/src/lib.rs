@@ -22,4 +22,4 @@ pub use bell::{Bell, Woken};
 pub use event::{Accessed, Api, Event, Malformed, Stamped, Unsupported, is_younger};
 pub use ring::{Drained, Losses, Owner, Ring, RingState};
 pub use segment::{Clock, ENVIRONMENT, Options, Segment};
-pub use shared_plan::SharedPlan;
+pub use shared_plan::{SharedPlan, Tables};

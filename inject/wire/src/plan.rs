@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// "NMMPLAN"
 pub const MAGIC: u64 = 0x4e_414c_504d_4d4e;
 /// The variable of the environment that names it.
@@ -17,6 +17,7 @@ pub const MODULES: usize = 256;
 pub const TARGET_HEAP: u32 = 1;
 pub const TARGET_MAP: u32 = 2;
 pub const TARGET_STATIC: u32 = 4;
+pub const TARGET_LABEL: u32 = 8;
 
 pub const POLICY_FIRST_TOUCH: u32 = 0;
 pub const POLICY_BIND: u32 = 1;
@@ -59,6 +60,8 @@ pub struct Rule {
     pub gather: u32,
     pub block_bytes: u64,
     pub instances: u32,
+    pub base: u32,
+    pub phased: u32,
     pub last_error: AtomicU32,
     pub matched: AtomicU64,
     pub bytes: AtomicU64,
@@ -126,6 +129,31 @@ pub struct Thread {
     pub cpus: [u64; CPUS as usize / 64],
 }
 
+/// `struct nmm_plan_label`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Label {
+    pub text: u32,
+    pub rule: u32,
+}
+
+/// `struct nmm_plan_phase`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Phase {
+    pub text: u32,
+    pub by_function: u32,
+    pub begun: AtomicU64,
+}
+
+/// `struct nmm_plan_process`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Process {
+    pub pid: AtomicI32,
+    pub phase: AtomicU32,
+}
+
 /// `struct nmm_placed`.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -167,9 +195,13 @@ pub struct Header {
     pub nodes: Table,
     pub runs: Table,
     pub threads: Table,
+    pub labels: Table,
+    pub phases: Table,
+    pub overrides: Table,
     pub texts: Table,
+    pub processes: Table,
     pub placed: Table,
-    pub processes: AtomicU32,
+    pub joined: AtomicU32,
     pub stopped: AtomicU32,
     pub next_placed: AtomicU32,
     pub pad: AtomicU32,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use crate::plan::{Header, Placed, Rule};
+use crate::plan::{Header, Phase, Placed, Process, Rule};
 
 /// The memfd and its mapping.
 #[derive(Debug)]
@@ -13,8 +13,17 @@ pub struct SharedPlan {
     file: OwnedFd,
     memory: *mut u8,
     bytes: usize,
-    rules: (usize, usize),
-    placed: (usize, usize),
+    tables: Tables,
+}
+
+/// Where the tables begin that both sides use while the program runs, bytes from the start, and how many entries they have.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Tables {
+    pub rules: (usize, usize),
+    pub phases: (usize, usize),
+    pub processes: (usize, usize),
+    pub placed: (usize, usize),
 }
 
 // SAFETY: the mapping is only ever read through atomics once it is shared.
@@ -27,13 +36,17 @@ impl SharedPlan {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn new(bytes: &[u8], rules: (usize, usize), placed: (usize, usize)) -> io::Result<Self> {
+    pub fn new(bytes: &[u8], tables: Tables) -> io::Result<Self> {
         let fits = |(at, count): (usize, usize), size: usize| {
             at.is_multiple_of(8)
                 && count.checked_mul(size).and_then(|length| length.checked_add(at)) <= Some(bytes.len())
         };
         assert!(
-            size_of::<Header>() <= bytes.len() && fits(rules, size_of::<Rule>()) && fits(placed, size_of::<Placed>())
+            size_of::<Header>() <= bytes.len()
+                && fits(tables.rules, size_of::<Rule>())
+                && fits(tables.phases, size_of::<Phase>())
+                && fits(tables.processes, size_of::<Process>())
+                && fits(tables.placed, size_of::<Placed>())
         );
         // SAFETY: a constant name; the descriptor is ours alone.
         let file = unsafe {
@@ -61,7 +74,7 @@ impl SharedPlan {
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { file, memory: memory.cast(), bytes: bytes.len(), rules, placed })
+        Ok(Self { file, memory: memory.cast(), bytes: bytes.len(), tables })
     }
 
     /// How the program finds it, as long as this process lives.
@@ -79,13 +92,25 @@ impl SharedPlan {
     /// The rules.
     pub fn rules(&self) -> &[Rule] {
         // SAFETY: as above; `new` checked bounds and alignment.
-        unsafe { std::slice::from_raw_parts(self.memory.add(self.rules.0).cast(), self.rules.1) }
+        unsafe { std::slice::from_raw_parts(self.memory.add(self.tables.rules.0).cast(), self.tables.rules.1) }
+    }
+
+    /// The phases.
+    pub fn phases(&self) -> &[Phase] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.memory.add(self.tables.phases.0).cast(), self.tables.phases.1) }
+    }
+
+    /// Processes and their phases.
+    pub fn processes(&self) -> &[Process] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.memory.add(self.tables.processes.0).cast(), self.tables.processes.1) }
     }
 
     /// The list of what is placed.
     pub fn placed(&self) -> &[Placed] {
         // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts(self.memory.add(self.placed.0).cast(), self.placed.1) }
+        unsafe { std::slice::from_raw_parts(self.memory.add(self.tables.placed.0).cast(), self.tables.placed.1) }
     }
 }
 

@@ -89,6 +89,10 @@ fn mirror() -> BTreeMap<String, u64> {
         ("COUNTED", layout::kind::COUNTED),
         ("TOUCH", layout::kind::TOUCH),
         ("UNSUPPORTED", layout::kind::UNSUPPORTED),
+        ("LABEL", layout::kind::LABEL),
+        ("UNLABEL", layout::kind::UNLABEL),
+        ("PHASE", layout::kind::PHASE),
+        ("WANTED", layout::kind::WANTED),
         ("MALLOC", Api::Malloc as u16),
         ("CALLOC", Api::Calloc as u16),
         ("REALLOC", Api::Realloc as u16),
@@ -110,6 +114,7 @@ fn mirror() -> BTreeMap<String, u64> {
     fact("value NMM_MAGIC", layout::MAGIC);
     fact("value NMM_PAGE", layout::PAGE.into());
     fact("value NMM_MAX_FRAMES", layout::MAX_FRAMES.into());
+    fact("value NMM_TEXT_WORDS", layout::TEXT_WORDS.into());
     fact("value NMM_RECENT", layout::RECENT.into());
     fact("value NMM_RING_EXTRA", layout::RING_EXTRA.into());
     fact("value NMM_CLOCK_MONOTONIC", layout::CLOCK_MONOTONIC.into());

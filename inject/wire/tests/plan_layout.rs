@@ -36,6 +36,8 @@ fn facts() -> BTreeMap<String, u64> {
         gather,
         block_bytes,
         instances,
+        base,
+        phased,
         last_error,
         matched,
         bytes,
@@ -54,6 +56,9 @@ fn facts() -> BTreeMap<String, u64> {
     structure!("nmm_plan_static", plan::Static, address, bytes, module, rule);
     structure!("nmm_plan_run", plan::Run, pages, node, pad);
     structure!("nmm_plan_thread", plan::Thread, cpus);
+    structure!("nmm_plan_label", plan::Label, text, rule);
+    structure!("nmm_plan_phase", plan::Phase, text, by_function, begun);
+    structure!("nmm_plan_process", plan::Process, pid, phase);
     structure!("nmm_placed", plan::Placed, address, bytes, base, length, rule, pid, state, node, pieces, pad);
     structure!("nmm_plan_table", plan::Table, at, count);
     structure!(
@@ -72,9 +77,13 @@ fn facts() -> BTreeMap<String, u64> {
         nodes,
         runs,
         threads,
+        labels,
+        phases,
+        overrides,
         texts,
-        placed,
         processes,
+        placed,
+        joined,
         stopped,
         next_placed,
         pad,
@@ -92,6 +101,7 @@ fn facts() -> BTreeMap<String, u64> {
         ("NMM_TARGET_HEAP", plan::TARGET_HEAP.into()),
         ("NMM_TARGET_MAP", plan::TARGET_MAP.into()),
         ("NMM_TARGET_STATIC", plan::TARGET_STATIC.into()),
+        ("NMM_TARGET_LABEL", plan::TARGET_LABEL.into()),
         ("NMM_POLICY_FIRST_TOUCH", plan::POLICY_FIRST_TOUCH.into()),
         ("NMM_POLICY_BIND", plan::POLICY_BIND.into()),
         ("NMM_POLICY_PREFERRED", plan::POLICY_PREFERRED.into()),

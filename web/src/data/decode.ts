@@ -75,7 +75,7 @@ export function decode(value: unknown): Report {
 function complete(f: Findings): Findings {
   f.run.heap_tracked ??= true;
   f.sampler.only ??= null;
-  f.sampler.controls ??= { after_s: 0, for_s: null, in: [], objects: [], ranges: [], left_out: 0, thinned: 1 };
+  f.sampler.controls ??= { after_s: 0, for_s: null, marked: false, in: [], objects: [], ranges: [], left_out: 0, thinned: 1 };
   f.losses ??= [];
   f.threads ??= [];
   f.lines ??= [];

@@ -25,6 +25,7 @@ export interface Sampler {
 
 export interface Controls {
   after_s: number;
+  marked: boolean;
   for_s: number | null;
   in: string[];
   objects: string[];

@@ -38,6 +38,7 @@ export function Header(p: { findings: Findings }) {
   const { controls } = sampler;
   const accesses = [...controls.objects, ...controls.ranges];
   const kept = [
+    ...(controls.marked ? ["where the program says so"] : []),
     ...(controls.after_s > 0 ? [`from ${seconds(controls.after_s)}`] : []),
     ...(controls.for_s !== null ? [`for ${seconds(controls.for_s)}`] : []),
     ...(controls.in.length > 0 ? [`inside ${controls.in.join(", ")}`] : []),

@@ -6,7 +6,8 @@ use toml::{Table, Value};
 use super::Fault;
 use crate::tree::Tree;
 
-const NOUNS: [&str; 9] = ["topology", "trace", "symbols", "findings", "plan", "process", "wire", "preload", "exact"];
+const NOUNS: [&str; 11] =
+    ["topology", "trace", "symbols", "findings", "plan", "perf", "process", "wire", "preload", "exact", "annotate"];
 const VERBS: [&str; 7] = ["record", "attribute", "analyze", "compare", "report", "serve", "apply"];
 
 /// The pipeline's ends: they put the stages together, or know of none.

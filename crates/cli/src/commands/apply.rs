@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use numamma_apply::{Achieved, ApplyError, Placement, apply, render};
-use numamma_plan::{Pin, Plan, snippet};
+use numamma_plan::{Pin, Places, Plan, snippet};
 use numamma_process::Ended;
 use numamma_record::{Options, Sampler, record};
 
@@ -60,12 +60,15 @@ pub fn pin(way: &str) -> Result<Pin, Failure> {
         "compact" => Ok(Pin::Compact),
         "scatter" => Ok(Pin::Scatter),
         "free" => Ok(Pin::Free),
+        places if Places::is_meant(places) => {
+            Places::parse(places).map(Pin::Places).map_err(|message| Failure::new(format!("--pin: {message}")))
+        }
         list => {
             let each = list.split(',').map(|cpus| numamma_topology::list::parse(cpus).filter(|cpus| !cpus.is_empty()));
             let lists: Option<Vec<Vec<u32>>> = each.collect();
             lists.map(Pin::List).ok_or_else(|| {
                 Failure::new(format!(
-                    "--pin {way}: compact, scatter, free, or the CPUs of each thread, such as 0,1,4-7"
+                    "--pin {way}: compact, scatter, free, places as OpenMP has them (cores, {{0:4}},{{4:4}}), or the CPUs of each thread, such as 0,1,4-7"
                 ))
             })
         }
@@ -86,6 +89,7 @@ pub fn recording(command: &[OsString], output: &Path, force: bool, environment: 
         wrappers: Vec::new(),
         after: Duration::ZERO,
         lasting: None,
+        marked: false,
         functions: Vec::new(),
         objects: Vec::new(),
         ranges: Vec::new(),

@@ -25,16 +25,20 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
     }
     let part = arguments.after.is_some()
         || arguments.lasting.is_some()
+        || arguments.marked
         || !arguments.functions.is_empty()
         || !arguments.object.is_empty()
         || !arguments.range.is_empty();
     if sampler == Sampler::Exact && part {
         return Err(Failure::new(
-            "--sampler exact counts the whole run: leave out --after, --for, --in, --object and --range",
+            "--sampler exact counts the whole run: leave out --after, --for, --marked, --in, --object and --range",
         ));
     }
     if arguments.min_latency.is_some() {
         return Err(Failure::new("--min-latency: the clock sampler measures no latencies; leave the option out"));
+    }
+    if arguments.marked && arguments.no_heap {
+        return Err(Failure::new("--marked needs the library in the program: leave out --no-heap"));
     }
     let outcome = record(&Options {
         command: arguments.command,
@@ -51,6 +55,7 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         wrappers: arguments.wrapper,
         after: arguments.after.unwrap_or_default(),
         lasting: arguments.lasting,
+        marked: arguments.marked,
         functions: arguments.functions,
         objects: arguments.object,
         ranges: arguments.range,

@@ -7,8 +7,9 @@ use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
+use numamma_perf::attr;
+
 use super::counts::evidence::Clock;
-use crate::perf::attr;
 use crate::perf::events::clock_attr;
 
 /// Sampling period while measuring: fast enough to see the cost, slow enough not to stop the machine.

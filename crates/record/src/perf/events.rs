@@ -3,20 +3,19 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use super::attr::{self, Attr};
+use numamma_perf::attr::{self, Attr};
+use numamma_perf::ring::Ring;
+use numamma_perf::{id, probe};
+
 use super::decode::{IP_MASK, REGISTER_MASK, Record, STACK_POINTER_MASK, Source, decode};
-use super::ring::Ring;
 use crate::probes::Probe;
 
 /// Largest and smallest ring of a CPU, bytes. 2048 pages hold 50,000 samples a second for a second; the smallest is what
 /// an unprivileged user may lock everywhere (`kernel.perf_event_mlock_kb` is 516 by default, per CPU).
 const RING_BYTES: [usize; 6] = [8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 128 << 10];
-
-/// In place of a process's id: all of them.
-const ANY_PROCESS: i32 = -1;
 
 /// The events of a recording, on all CPUs.
 #[derive(Debug)]
@@ -145,22 +144,16 @@ impl Events {
 
     /// Watches `probes` too; `kind` is the type of the kernel's events for them.
     ///
-    /// In every process: a thread that inherits such an event makes the kernel read the name of the file from the memory of
-    /// the program, at the address where it was in ours, and when that fails the program cannot make threads any more.
+    /// They are in every process: see [`probe::open`].
     ///
     /// # Errors
     /// If the kernel refuses one.
     pub fn probe(&mut self, kind: u32, probes: &[Probe]) -> io::Result<()> {
         raise_file_limit();
-        for (number, probe) in probes.iter().enumerate() {
-            let path = CString::new(probe.file.as_os_str().as_bytes())?;
-            let registers = probe.needs_registers();
+        for (number, of) in probes.iter().enumerate() {
+            let path = CString::new(of.file.as_os_str().as_bytes())?;
+            let registers = of.needs_registers();
             let attr = Attr {
-                kind,
-                config: 0,
-                config1: path.as_ptr() as u64,
-                config2: probe.offset,
-                sample_period: 1,
                 sample_type: COMMON | attr::SAMPLE_REGS_USER,
                 sample_regs_user: if registers { REGISTER_MASK } else { STACK_POINTER_MASK },
                 flags: FLAGS & !(attr::DISABLED | attr::INHERIT | attr::ENABLE_ON_EXEC),
@@ -169,7 +162,7 @@ impl Events {
                 ..Attr::default()
             };
             for (ring, &cpu) in self.rings.iter().zip(&self.cpus) {
-                let fd = attr::open(&attr, ANY_PROCESS, cpu as i32)?;
+                let fd = probe::open(kind, &path, of.offset, cpu, attr.clone())?;
                 self.sources.insert(id(&fd)?, Source::Probe { number: number as u32, registers });
                 ring.redirect(&fd)?;
                 self._redirected.push(fd);
@@ -226,15 +219,6 @@ fn raise_file_limit() {
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
     }
-}
-
-/// The id that the kernel writes into the records of an event (and of those inherited from it).
-fn id(fd: &OwnedFd) -> io::Result<u64> {
-    const PERF_EVENT_IOC_ID: u64 = 0x8008_2407;
-    let mut id = 0_u64;
-    // SAFETY: the request writes one u64 through the pointer.
-    let done = unsafe { libc::ioctl(fd.as_raw_fd(), PERF_EVENT_IOC_ID as _, &raw mut id) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
 }
 
 /// Maps the largest ring that the limit on locked memory allows. `largest` carries the size that worked for the CPUs

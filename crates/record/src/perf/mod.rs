@@ -1,4 +1,4 @@
-//! The kernel's side of a recording: events, rings, records.
+//! The kernel's side of a recording: events and their records.
 //!
 //! One ring per CPU carries everything, so that the records of a CPU are in order:
 //!
@@ -8,7 +8,5 @@
 //!           mmap/comm/task -----+    (of the clock event; the others are redirected into it)
 //! ```
 
-pub mod attr;
 pub mod decode;
 pub mod events;
-pub mod ring;

@@ -10,7 +10,6 @@
 mod exits;
 mod find;
 
-use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -19,9 +18,6 @@ use crate::clock::machine::Machine;
 use crate::perf::decode::Registers;
 
 pub use find::find;
-
-/// The kernel's unit for probes in user code.
-const PMU_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// One place that is watched.
 #[derive(Clone, Debug)]
@@ -82,13 +78,4 @@ impl Probe {
             }
         }
     }
-}
-
-/// The type of the kernel's events for probes.
-///
-/// # Errors
-/// If this kernel has none.
-pub fn pmu_type() -> io::Result<u32> {
-    let text = std::fs::read_to_string(PMU_TYPE)?;
-    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }

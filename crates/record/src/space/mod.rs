@@ -3,11 +3,12 @@
 //! What is at an address is asked for each sample, in this order (the innermost owner first):
 //!
 //! ```text
-//!   heap object -> thread-local storage -> mmap'ed object -> variable of an image -> stack -> any other mapping
+//!   name that the program gave -> heap object -> thread-local storage -> mmap'ed object -> variable of an image -> stack -> any other mapping
 //! ```
 
 mod front;
 pub mod images;
+pub mod labels;
 pub mod live;
 pub mod mappings;
 mod ordered;
@@ -15,6 +16,7 @@ mod ordered;
 use std::rc::Rc;
 
 pub use images::Images;
+pub use labels::{Label, Labels};
 pub use live::{Live, LiveObjects};
 pub use mappings::{Mapping, Mappings};
 
@@ -29,6 +31,10 @@ pub struct Space {
     pub heap: LiveObjects,
     /// Objects that the program mapped.
     pub maps: LiveObjects,
+    /// What the program calls its memory.
+    pub labels: Labels,
+    /// Whether it has said that samples are wanted.
+    pub wanted: bool,
 }
 
 impl Space {
@@ -39,6 +45,8 @@ impl Space {
             images: Rc::clone(&self.images),
             heap: self.heap.fork(),
             maps: self.maps.fork(),
+            labels: self.labels.clone(),
+            wanted: self.wanted,
         }
     }
 

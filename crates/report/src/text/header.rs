@@ -98,6 +98,9 @@ fn kept(findings: &Findings, page: &Page) -> Option<String> {
         (None, None) => {}
         (from, lasting) => parts.push(from.into_iter().chain(lasting).collect::<Vec<_>>().join(" ") + " of the run"),
     }
+    if controls.marked {
+        parts.push("where the program says so".to_owned());
+    }
     if !controls.functions.is_empty() {
         parts.push(format!("inside {}", names(&controls.functions)));
     }

@@ -23,6 +23,9 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps a ring of `size` data bytes (a power of two of pages) for the event `fd`.
+    ///
+    /// # Errors
+    /// If the kernel refuses it; the event comes back with the reason.
     pub fn map(fd: OwnedFd, size: usize) -> Result<Self, (io::Error, OwnedFd)> {
         // SAFETY: sysconf has no preconditions.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
@@ -49,6 +52,9 @@ impl Ring {
     }
 
     /// Sends the records of another event of the same CPU into this ring.
+    ///
+    /// # Errors
+    /// If it is no event, or of another CPU.
     pub fn redirect(&self, other: &OwnedFd) -> io::Result<()> {
         const PERF_EVENT_IOC_SET_OUTPUT: u64 = 0x2405;
         // SAFETY: both are open perf events; the request takes a descriptor by value.

@@ -1,4 +1,5 @@
-//! `struct perf_event_attr` and the system call, as `linux/perf_event.h` has them.
+//! `struct perf_event_attr` and the system call, as `linux/perf_event.h` has them, which says what the fields and constants mean.
+#![allow(missing_docs)]
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -75,6 +76,9 @@ pub fn enable(event: &impl AsRawFd, on: bool) -> io::Result<()> {
 }
 
 /// Opens `attr` on one thread (and, with `INHERIT`, what it creates) and one CPU.
+///
+/// # Errors
+/// If the kernel refuses it.
 pub fn open(attr: &Attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let attr = Attr { size: size_of::<Attr>() as u32, ..attr.clone() };
     // SAFETY: attr is a valid perf_event_attr of the size it states; the kernel only reads it.

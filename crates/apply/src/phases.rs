@@ -1,0 +1,59 @@
+//! A phase begins in a process: what is placed there is moved to where it is wanted now.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use numamma_plan::Compiled;
+use numamma_process::{break_up, move_pages};
+use numamma_wire::{SharedPlan, plan as wire};
+
+use crate::readback::{misplaced, read_one};
+
+/// As the library does it for phases that the program itself announces (`inject/preload/place/phase.c`), but for policies of memory:
+/// another process cannot set them. What is used for the first time from now on still goes where the former phase wanted it.
+pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phase: u32) {
+    let Some(process) = shared.processes().iter().find(|process| process.pid.load(Acquire) == pid) else { return };
+    if let Some(phase) = (phase as usize).checked_sub(1).and_then(|n| shared.phases().get(n)) {
+        phase.begun.fetch_add(1, Relaxed);
+    }
+    if process.phase.swap(phase, AcqRel) == phase {
+        return;
+    }
+    for (n, placed) in shared.placed().iter().enumerate() {
+        if placed.state.load(Acquire) != wire::PLACED_LIVE
+            || placed.pid.load(Relaxed) != pid
+            || placed.node.load(Relaxed) >= 0
+        {
+            continue;
+        }
+        let before = placed.rule.load(Relaxed) as usize;
+        let rule = compiled.rule_in(phase, before);
+        let (Some(old), Some(new)) = (shared.rules().get(before), shared.rules().get(rule)) else { continue };
+        if rule == before {
+            continue;
+        }
+        // How it lay until now.
+        if let Some(reading) = read_one(shared, compiled, n) {
+            old.right.fetch_add(reading.pages.right, Relaxed);
+            old.elsewhere.fetch_add(reading.pages.elsewhere, Relaxed);
+            old.absent.fetch_add(reading.pages.unused, Relaxed);
+            for (node, pages) in &reading.by_node {
+                if let Some(counter) = old.by_node.get(*node as usize) {
+                    counter.fetch_add(*pages, Relaxed);
+                }
+            }
+        }
+        if placed.rule.compare_exchange(before as u32, rule as u32, AcqRel, Relaxed).is_err() {
+            continue;
+        }
+        if rule != new.base as usize {
+            new.matched.fetch_add(1, Relaxed);
+            new.bytes.fetch_add(placed.bytes.load(Relaxed), Relaxed);
+        }
+        let Some(moves) = misplaced(shared, compiled, n) else { continue };
+        break_up(pid, &moves.borders);
+        if let Err(error) = move_pages(pid, &moves.pages) {
+            new.failed.fetch_add(1, Relaxed);
+            new.last_error.store(error.raw_os_error().unwrap_or_default() as u32, Relaxed);
+        }
+    }
+}
