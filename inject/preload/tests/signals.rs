@@ -44,6 +44,39 @@ static void in_loop(int i) { (void)i; free(malloc(13003)); for (volatile int pau
     assert_eq!(recording.allocs(13001).len() as u64, 3 * handled);
 }
 
+/// Names and phases, in handlers that interrupt them and each other.
+#[test]
+fn a_storm_of_handlers_that_name_memory() {
+    let functions = r#"
+#include "numamma.h"
+static char memory[4096];
+static void in_handler(void) { numamma_label(memory, 16, "in a handler"); numamma_unlabel(memory); numamma_phase("handler"); }
+static void in_loop(int i)
+{
+    (void)i;
+    numamma_label(memory + 64, 4000, "a name that is longer than one word");
+    numamma_phase("loop");
+    numamma_unlabel(memory + 64);
+    for (volatile int pause = 0; pause < 500; pause++) ;
+}
+"#;
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../annotate");
+    let recording =
+        Bench::new().run_with_allocator(ALLOCATOR, &format!("{STORM}{functions}"), &["-lrt", include]).check();
+    let (handled, looped) = (recording.printed("handled"), recording.printed("looped"));
+    assert!(handled > 100, "{handled}");
+    let count = |is: &dyn Fn(&Event) -> bool| recording.events().iter().filter(|event| is(event)).count() as u64;
+    let label = |wanted: &'static str, length: u64| {
+        move |event: &Event| matches!(event, Event::Label { bytes, name, .. } if name == wanted.as_bytes() && *bytes == length)
+    };
+    assert_eq!(count(&label("in a handler", 16)), handled);
+    assert_eq!(count(&label("a name that is longer than one word", 4000)), looped);
+    assert_eq!(count(&|event| matches!(event, Event::Label { .. })), handled + looped);
+    assert_eq!(count(&|event| matches!(event, Event::Unlabel { .. })), handled + looped);
+    assert_eq!(count(&|event| matches!(event, Event::Phase { name } if name == b"handler")), handled);
+    assert_eq!(count(&|event| matches!(event, Event::Phase { name } if name == b"loop")), looped);
+}
+
 /// A thread waits for a ring, and a handler jumps out of that: it can have one later.
 #[test]
 fn a_handler_that_jumps_out_of_the_search_for_a_ring() {
