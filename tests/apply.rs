@@ -600,3 +600,56 @@ fn policies_are_tried_in_turn() {
     turns(&dir, &["true"]).exits(OWN_FAILURE).fails_clearly(&["there already"]);
     turns(&failed, &["false"]).exits(OWN_FAILURE).fails_clearly(&["did not succeed", "status 1"]);
 }
+
+/// One place, reached in several ways: who called it tells them apart, also through a library's function.
+#[test]
+fn callers_tell_blocks_of_one_place_apart() {
+    let place = Place::together();
+    let source = r#"
+        #include <stdlib.h>
+        #include <string.h>
+        #define OUT __attribute__((noinline))
+        OUT static char *make(size_t bytes) { char *made = malloc(bytes); made[0] = 0; return made; }
+        OUT static char *left(size_t bytes) { char *made = make(bytes); made[1] = 0; return made; }
+        OUT static char *right(size_t bytes) { char *made = make(bytes); made[2] = 0; return made; }
+        static char *kept[64];
+        static int made;
+        OUT static int by_sort(const void *a, const void *b) {
+            if (made < 8) kept[made++] = make(1 << 20);
+            return *(const int *)a - *(const int *)b;
+        }
+        OUT static void twice(void) { kept[40] = left(1 << 20); kept[41] = right(1 << 20); }
+        int main(void) {
+            int numbers[] = {3, 1, 2};
+            for (int i = 20; i < 23; i++) kept[i] = left(1 << 20);
+            for (int i = 30; i < 35; i++) kept[i] = right(1 << 20);
+            twice();
+            qsort(numbers, 3, sizeof *numbers, by_sort);
+            for (int i = 0; i < 64; i++) if (kept[i]) memset(kept[i], 1, 1 << 20);
+            return 0;
+        }"#;
+    let program = place.compile("gcc", "callers", source, &["-O2", "-g", "-fomit-frame-pointer"]);
+    let object = |callers: &str| format!("[[object]]\nheap = \"make\"\n{callers}policy = \"interleave\"\n");
+    let plan = format!(
+        "version = 1\n{}{}{}{}{}",
+        object("callers = [\"left\", \"twice\"]\n"),
+        object("callers = [\"left\"]\n"),
+        object("callers = [\"by_sort\", \"main\"]\n"),
+        object("callers = [\"main\", \"left\"]\n"),
+        object(""),
+    );
+    let applied = apply(&place, Some(&plan), &[], &[&program]);
+    let found = |name: &str| applied.rule(name)["objects"].as_u64();
+    let names = ["make < left < twice", "make < left", "make < by_sort < main", "make < main < left", "make"];
+    let sorted = found("make < by_sort < main").expect("a count");
+    assert!((2..=3).contains(&sorted), "comparisons of three numbers: {sorted}");
+    assert_eq!(names.map(found), [1, 3, sorted, 0, 6].map(Some), "{}", applied.outcome);
+
+    let faulty = apply(
+        &place,
+        Some("version = 1\n[[object]]\nstatic = \"kept\"\ncallers = [\"main\"]\npolicy = \"block\"\n"),
+        &[],
+        &[&program],
+    );
+    faulty.outcome.exits(OWN_FAILURE).fails_clearly(&["plan.toml:4", "callers belong to a place"]);
+}

@@ -199,8 +199,9 @@ fn rule_words(rule: &wire::Rule) -> [u64; size_of::<wire::Rule>() / 8] {
         pair(rule.repeat, rule.gather),
         rule.block_bytes,
     ]);
-    words[9] = pair(rule.instances, rule.base);
-    words[10] = pair(rule.phased, 0);
+    words[9] = pair(rule.instances, rule.caller);
+    words[10] = pair(rule.callers, rule.base);
+    words[11] = pair(rule.phased, 0);
     words
 }
 

@@ -64,6 +64,8 @@ pub struct Object {
     pub name: Option<String>,
     /// Which memory.
     pub target: Target,
+    /// Who must have called the place, directly or not, from it outwards.
+    pub callers: Vec<Site>,
     /// File name or path of the module that defines it; none: the program's executable.
     pub module: Option<String>,
     /// Bytes that it may have.
@@ -209,7 +211,10 @@ impl Object {
         }
         match &self.target {
             Target::Static(name) | Target::Label(name) => name.clone(),
-            Target::Heap(Some(site)) | Target::Map(Some(site)) => site.to_string(),
+            Target::Heap(Some(site)) | Target::Map(Some(site)) => {
+                let callers = self.callers.iter().map(|caller| format!(" < {caller}"));
+                site.to_string() + &callers.collect::<String>()
+            }
             Target::Heap(None) => "heap blocks".into(),
             Target::Map(None) => "mappings".into(),
             Target::Any => "all objects".into(),

@@ -46,6 +46,7 @@ pub fn resolve(plan: &Plan, files: &Files<'_>) -> Result<Compiled, PlanError> {
         compiled: Compiled { strict: plan.strict, ..Compiled::default() },
         faults: Vec::new(),
         cpus_of_threads: Vec::new(),
+        caller_count: 0,
     };
     resolver.overlaps();
     resolver.pin();
@@ -79,6 +80,8 @@ struct Resolver<'a> {
     compiled: Compiled,
     faults: Vec<Fault>,
     cpus_of_threads: Vec<Vec<u32>>,
+    /// Callers that have a number.
+    caller_count: u32,
 }
 
 impl Resolver<'_> {
@@ -103,7 +106,11 @@ impl Resolver<'_> {
                 let sizes = other.bytes.start() <= object.bytes.end() && object.bytes.start() <= other.bytes.end();
                 let instances = other.instances.start() <= object.instances.end()
                     && object.instances.start() <= other.instances.end();
-                other.target == object.target && other.module == object.module && sizes && instances
+                other.target == object.target
+                    && other.module == object.module
+                    && other.callers == object.callers
+                    && sizes
+                    && instances
             };
             if let Some(other) = objects[..n].iter().find(same) {
                 let message = format!(
@@ -223,6 +230,7 @@ impl Resolver<'_> {
         let number = self.compiled.rules.len() as u32;
         rule.base = number;
         rule.phased = u32::from(!object.phases.is_empty());
+        (rule.caller, rule.callers) = self.callers(object);
         match &object.target {
             Target::Static(name) => {
                 rule.targets = wire::TARGET_STATIC;
@@ -503,6 +511,32 @@ impl Resolver<'_> {
     }
 
     // ---- places in the code ----
+
+    /// The code of an object's callers, numbered: the first number, and how many.
+    fn callers(&mut self, object: &Object) -> (u32, u32) {
+        let first = self.caller_count;
+        for caller in &object.callers {
+            let number = self.caller_count;
+            self.caller_count += 1;
+            // A library's place may be called by the library, or by the program.
+            let mut modules = vec![self.module(object.line, object.module.as_deref())];
+            if object.module.is_some() {
+                modules.push(self.program().and_then(|path| self.open(&path).ok()));
+            }
+            let Site::Source { function, line } = caller else { continue };
+            let mut places = Vec::new();
+            for (module, code) in modules.into_iter().flatten() {
+                let found = self.source_places(&code, function.as_deref(), line.as_ref());
+                let place = |(low, high)| wire::Place { low, high, module, rule: wire::CALLER | number };
+                places.extend(found.into_iter().map(place));
+            }
+            if places.is_empty() {
+                self.missing(object.line, format!("callers: {caller}: no code is there"));
+            }
+            self.compiled.places.extend(places);
+        }
+        (first, self.caller_count - first)
+    }
 
     fn places(&mut self, object: &Object, site: Option<&Site>, rule: u32) {
         let Some(site) = site else { return };

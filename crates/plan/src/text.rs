@@ -74,6 +74,8 @@ struct ObjectText {
     heap: Option<Spanned<String>>,
     map: Option<Spanned<String>>,
     label: Option<Spanned<String>>,
+    #[serde(default)]
+    callers: Vec<Spanned<String>>,
     any: Option<Spanned<bool>>,
     module: Option<String>,
     min_size: Option<Spanned<SizeText>>,
@@ -355,11 +357,13 @@ impl Reader<'_> {
         if texts.into_iter().any(|text| text.chars().any(char::is_control)) {
             self.fault(spanned, "names must be of one line, without control characters");
         }
+        let callers = self.callers(text, target.as_ref());
         let line = self.line(spanned);
         let object = Object {
             line,
             name: text.name.clone(),
             target: target?,
+            callers,
             module: text.module.clone(),
             bytes: bytes?,
             instances,
@@ -369,6 +373,22 @@ impl Reader<'_> {
             gather,
         };
         (self.faults.len() == before).then_some(object)
+    }
+
+    fn callers(&mut self, text: &ObjectText, target: Option<&Target>) -> Vec<Site> {
+        let mut callers = Vec::new();
+        for of in &text.callers {
+            match parse_site(of.get_ref()).filter(|_| !of.get_ref().chars().any(char::is_control)) {
+                Some(site @ Site::Source { .. }) => callers.push(site),
+                _ => self.fault(of, format!("callers: \"{}\" is neither FUNCTION nor FILE:LINE", of.get_ref())),
+            }
+        }
+        if let (Some(of), Some(target)) = (text.callers.first(), target)
+            && !matches!(target, Target::Heap(Some(_)) | Target::Map(Some(_)))
+        {
+            self.fault(of, "callers belong to a place (heap = \"...\" or map = \"...\")");
+        }
+        callers
     }
 
     fn target(&mut self, spanned: &Spanned<ObjectText>) -> Option<Target> {
@@ -632,6 +652,10 @@ impl Object {
             Target::Label(name) => line("label", quoted(name)),
             Target::Any => line("any", "true".into()),
         }
+        if !self.callers.is_empty() {
+            let callers: Vec<String> = self.callers.iter().map(|caller| quoted(&caller.to_string())).collect();
+            line("callers", format!("[{}]", callers.join(", ")));
+        }
         if let Some(module) = &self.module {
             line("module", quoted(module));
         }
@@ -748,6 +772,7 @@ repeat = true
 
 [[object]]
 heap = "grid::Node::make(int, char)"
+callers = ["build tree.cpp:12", "main"]
 policy = "block"
 gather = { instances = 1000 }
 

@@ -47,6 +47,7 @@ impl Plan {
             line: 0,
             name: None,
             target: Target::Any,
+            callers: Vec::new(),
             phases: Vec::new(),
             module: None,
             bytes: least..=u64::MAX,

@@ -15,6 +15,8 @@
 
 /* Frames of libraries and wrappers between an allocation and the program's own code. */
 #define DEEPEST 24u
+/* Frames that are looked at for callers. */
+#define FARTHEST 128u
 
 static const void *table(struct nmm_plan_table of) { return (const char *)nmm_place.plan + of.at; }
 
@@ -61,9 +63,10 @@ static bool is_wanted(const struct nmm_plan_rule *rule, const struct wish *wish)
         && wish->bytes <= rule->most;
 }
 
-/* The first rule of the place around a return address; NMM_NO_RULE: it has none, SKIPPED: the frame is not the user's. */
+/* The first rule from `first` on of the place around a return address; NMM_NO_RULE: it has none, SKIPPED: the frame is not the
+ * user's. */
 #define SKIPPED (NMM_NO_RULE - 1)
-static uint32_t rule_at(uintptr_t address, const struct wish *wish)
+static uint32_t rule_at(uintptr_t address, const struct wish *wish, uint32_t first)
 {
     uint32_t found = NMM_NO_RULE;
     if (is_whole(address))
@@ -73,11 +76,32 @@ static uint32_t rule_at(uintptr_t address, const struct wish *wish)
         if (address <= range->high) {
             if (range->rule == NMM_PLAN_SKIPPED)
                 return SKIPPED;
-            if (range->rule < found && is_wanted(&nmm_place.rules[range->rule], wish))
+            if (range->rule >= first && range->rule < found && range->rule < NMM_PLAN_CALLER && is_wanted(&nmm_place.rules[range->rule], wish))
                 found = range->rule;
         }
     }
     return found;
+}
+
+static bool is_caller(uintptr_t address, uint32_t number)
+{
+    for (uint32_t i = ranges_below(address); i-- > 0 && nmm_place.places[i].reach >= address;)
+        if (nmm_place.places[i].rule == (NMM_PLAN_CALLER | number) && address <= nmm_place.places[i].high)
+            return true;
+    return false;
+}
+
+/* Whether all callers that a rule wants are on the stack, further out than a frame. */
+static bool is_called(const struct nmm_plan_rule *rule, struct nmm_bounds bounds, struct frame frame)
+{
+    uint32_t met = 0;
+    for (uint32_t depth = 0; met < rule->callers && depth < FARTHEST; depth++) {
+        if (step(&nmm_self, &bounds, &frame) != STEP_ON)
+            return false;
+        if (is_caller(frame.pc, rule->caller + met))
+            met++;
+    }
+    return met == rule->callers;
 }
 
 static uint32_t rule_of_stack(const struct wish *wish, const uintptr_t *hook)
@@ -86,7 +110,9 @@ static uint32_t rule_of_stack(const struct wish *wish, const uintptr_t *hook)
     struct nmm_bounds bounds = nmm_readable(self, (uintptr_t)hook);
     struct frame frame = nmm_first_frame(hook);
     for (uint32_t depth = 0; depth < DEEPEST; depth++) {
-        const uint32_t rule = rule_at(frame.pc, wish);
+        uint32_t rule = rule_at(frame.pc, wish, 0);
+        while (rule != SKIPPED && rule != NMM_NO_RULE && !is_called(&nmm_place.rules[rule], bounds, frame))
+            rule = rule_at(frame.pc, wish, rule + 1);
         if (rule != SKIPPED)
             return rule;
         if (step(self, &bounds, &frame) != STEP_ON)

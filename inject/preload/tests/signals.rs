@@ -66,9 +66,7 @@ static void in_loop(int i)
     let (handled, looped) = (recording.printed("handled"), recording.printed("looped"));
     assert!(handled > 100, "{handled}");
     let count = |is: &dyn Fn(&Event) -> bool| recording.events().iter().filter(|event| is(event)).count() as u64;
-    let label = |wanted: &'static str, length: u64| {
-        move |event: &Event| matches!(event, Event::Label { bytes, name, .. } if name == wanted.as_bytes() && *bytes == length)
-    };
+    let label = |wanted: &'static str, length: u64| move |event: &Event| matches!(event, Event::Label { bytes, name, .. } if name == wanted.as_bytes() && *bytes == length);
     assert_eq!(count(&label("in a handler", 16)), handled);
     assert_eq!(count(&label("a name that is longer than one word", 4000)), looped);
     assert_eq!(count(&|event| matches!(event, Event::Label { .. })), handled + looped);

@@ -59,6 +59,8 @@ struct nmm_plan_rule {
     uint32_t gather;            /* NMM_GATHER_* */
     uint64_t block_bytes;       /* of block-cyclic */
     uint32_t instances;         /* NMM_GATHER_BY_INSTANCE: how many are divided among the nodes */
+    uint32_t caller, callers;   /* numbers that its callers' code has in the places, and how many; all must be on the call stack, in this
+                                 * order outwards */
     uint32_t base;              /* the rule that it stands in for, or itself */
     uint32_t phased;            /* 1: another stands in for it in some phase */
     uint32_t last_error;        /* applier: errno of the last call that failed */
@@ -88,9 +90,11 @@ struct nmm_plan_module {
 struct nmm_plan_place {
     uint64_t low, high;
     uint32_t module;
-    uint32_t rule;              /* NMM_PLAN_SKIPPED: frames of the C++ library or of an allocator's wrapper */
+    uint32_t rule;              /* NMM_PLAN_SKIPPED: frames of the C++ library or of an allocator's wrapper; from NMM_PLAN_CALLER on: a
+                                 * caller of that number */
 };
 #define NMM_PLAN_SKIPPED 0xffffffffu
+#define NMM_PLAN_CALLER 0x80000000u
 
 struct nmm_plan_static {
     uint64_t address, bytes;

@@ -33,6 +33,7 @@ pub const GATHER_BY_THREAD: u32 = 1;
 pub const GATHER_BY_INSTANCE: u32 = 2;
 
 pub const SKIPPED: u32 = u32::MAX;
+pub const CALLER: u32 = 1 << 31;
 
 pub const PLACED_FREE: u32 = 0;
 pub const PLACED_LIVE: u32 = 1;
@@ -60,6 +61,8 @@ pub struct Rule {
     pub gather: u32,
     pub block_bytes: u64,
     pub instances: u32,
+    pub caller: u32,
+    pub callers: u32,
     pub base: u32,
     pub phased: u32,
     pub last_error: AtomicU32,
