@@ -206,9 +206,16 @@ fn pages_of_two_mebibytes() {
         return;
     }
     let place = Place::together();
-    for policy in ["policy = \"block\"", "policy = \"block-cyclic\"\nblock = \"2 MiB\""] {
-        let plan = kinds(&format!("{policy}\npage-size = \"2 MiB\""));
-        apply(&place, &FOUR, &[&plan], &["kinds", "1"]).is_as_asked();
+    let large = |policy: &str| kinds(&format!("{policy}\npage-size = \"2 MiB\""));
+    let cyclic = large("policy = \"block-cyclic\"\nblock = \"2 MiB\"");
+    apply(&place, &FOUR, &[&cyclic], &["kinds", "1"]).is_as_asked();
+    // Long enough to be looked at.
+    let block = apply(&place, &FOUR, &[&large("policy = \"block\"")], &["kinds", "600"]);
+    block.is_as_asked();
+    for rule in block.placed["rules"].as_array().expect("a list") {
+        let count = |name: &str| rule["page_sizes"][name].as_u64().unwrap_or_else(|| panic!("not looked at: {rule:#}"));
+        // The first and the last may not be a whole one.
+        assert!(count("used") >= 2047 && count("huge") >= 1024, "{rule:#}");
     }
 }
 

@@ -34,6 +34,15 @@ impl Pages {
     }
 }
 
+/// Whether pages are as large as the plan wants them, as last seen while the program ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageSizes {
+    /// Pages of 4 KiB that lay somewhere.
+    pub used: u64,
+    /// Those of them that were part of one of 2 MiB.
+    pub huge: u64,
+}
+
 /// What became of one object of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RuleAchieved {
@@ -61,6 +70,8 @@ pub struct RuleAchieved {
     pub fell_back: u64,
     /// Where the pages lie.
     pub pages: Pages,
+    /// Where the plan asks for pages of 2 MiB; none, too, if the program ended before anybody looked.
+    pub page_sizes: Option<PageSizes>,
     /// Pages on each node: node and number.
     pub by_node: Vec<(u32, u64)>,
 }

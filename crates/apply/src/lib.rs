@@ -18,7 +18,7 @@ mod readback;
 mod text;
 mod trial;
 
-pub use achieved::{Achieved, Pages, RuleAchieved};
+pub use achieved::{Achieved, PageSizes, Pages, RuleAchieved};
 pub use error::ApplyError;
 pub use placement::{Outcome, Placement, apply};
 pub use readback::Watch;

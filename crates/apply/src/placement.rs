@@ -191,6 +191,7 @@ impl Placement {
             refusal: (refused > 0).then(|| refusal(rule.last_error.load(Relaxed))),
             fell_back: read(&rule.fell_back),
             pages,
+            page_sizes: readings.page_sizes.get(&n).copied().filter(|sizes| sizes.used > 0),
             by_node: by_node.into_iter().collect(),
         }
     }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use numamma_plan::{Compiled, lay};
-use numamma_process::query;
+use numamma_process::{HugeMapping, huge_mappings, query};
 use numamma_wire::{SharedPlan, plan as wire};
 use rustc_hash::FxHashMap;
 
-use crate::achieved::Pages;
+use crate::achieved::{PageSizes, Pages};
 
 const FIRST: Duration = Duration::from_millis(100);
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -32,6 +32,8 @@ pub(crate) struct Reading {
 pub(crate) struct Readings {
     pub live: FxHashMap<usize, Reading>,
     pub left: Vec<Reading>,
+    /// By rule, where it asks for huge pages: when most of it was used.
+    pub page_sizes: FxHashMap<usize, PageSizes>,
     /// No place of the list from here on has been used.
     used: usize,
 }
@@ -114,6 +116,36 @@ fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
             if placed.state.load(Acquire) == wire::PLACED_LIVE && placed.address.load(Relaxed) == address {
                 readings.live.insert(n, reading);
             }
+        }
+    }
+    if shared.rules().iter().any(|rule| rule.page_bytes > PAGE as u32) {
+        look_at_page_sizes(shared, readings);
+    }
+}
+
+/// What of the objects that want huge pages has some.
+fn look_at_page_sizes(shared: &SharedPlan, readings: &mut Readings) {
+    let mut mappings: FxHashMap<i32, Vec<HugeMapping>> = FxHashMap::default();
+    let mut seen: FxHashMap<usize, PageSizes> = FxHashMap::default();
+    for (&n, reading) in &readings.live {
+        if shared.rules().get(reading.rule).is_none_or(|rule| u64::from(rule.page_bytes) <= PAGE) {
+            continue;
+        }
+        let placed = &shared.placed()[n];
+        let (low, pid) = (placed.address.load(Relaxed), placed.pid.load(Relaxed));
+        let high = low.saturating_add(placed.bytes.load(Relaxed));
+        let of = mappings.entry(pid).or_insert_with(|| huge_mappings(pid).unwrap_or_default());
+        // A mapping that reaches beyond the object: as much of the object as there can be.
+        let inside = |mapping: &HugeMapping| mapping.high.min(high).saturating_sub(mapping.low.max(low));
+        let huge: u64 = of.iter().map(|mapping| mapping.huge.min(inside(mapping)) / PAGE).sum();
+        let sizes = seen.entry(reading.rule).or_default();
+        sizes.used += reading.pages.present();
+        sizes.huge += huge.min(reading.pages.present());
+    }
+    for (rule, sizes) in seen {
+        let known = readings.page_sizes.entry(rule).or_default();
+        if sizes.used >= known.used {
+            *known = sizes;
         }
     }
 }

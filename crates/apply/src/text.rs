@@ -68,6 +68,11 @@ fn why(text: &mut String, rule: &RuleAchieved) {
             line(format!("pages by node  {}", nodes.join(", ")));
         }
     }
+    if let Some(sizes) = rule.page_sizes.filter(|sizes| sizes.used > 0) {
+        let part = sizes.huge as f64 / sizes.used as f64;
+        let why = if part < 0.5 { ": none were free, or the system gives none (transparent_hugepage)" } else { "" };
+        line(format!("{} of it has pages of 2 MiB{why}", percent(part)));
+    }
     if rule.objects == 0 {
         line("not found: the program has no such object, or has not come there".into());
     }

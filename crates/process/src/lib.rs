@@ -7,6 +7,7 @@
 mod ended;
 mod error;
 mod executable;
+mod huge;
 mod library;
 mod pages;
 pub mod signals;
@@ -15,6 +16,7 @@ mod start;
 pub use ended::Ended;
 pub use error::StartError;
 pub use executable::{Refused, find_executable, library_refused};
+pub use huge::{HugeMapping, huge_mappings};
 pub use library::Library;
 pub use pages::{break_up, move_pages, query};
 pub use start::{Running, Suspended, suspended};

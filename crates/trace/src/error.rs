@@ -9,7 +9,7 @@ pub enum TraceError {
     #[error("{}: not a NumaMMA recording (no meta.json); make one with `numamma record -o {} -- COMMAND`", .0.display(), .0.display())]
     NotADataset(PathBuf),
     /// The output is already there.
-    #[error("{}: already exists; choose another -o or add --force to replace it", .0.display())]
+    #[error("{}: already exists; choose another folder or add --force to replace it", .0.display())]
     Exists(PathBuf),
     /// Replacing something that is not a recording was asked for.
     #[error("{}: exists and is not a NumaMMA recording; not replaced, even with --force", .0.display())]
