@@ -43,6 +43,7 @@ pub const SAMPLE_TIME: u64 = 1 << 2;
 pub const SAMPLE_ADDR: u64 = 1 << 3;
 pub const SAMPLE_CPU: u64 = 1 << 7;
 pub const SAMPLE_REGS_USER: u64 = 1 << 12;
+pub const SAMPLE_STACK_USER: u64 = 1 << 13;
 pub const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 
 pub const DISABLED: u64 = 1 << 0;

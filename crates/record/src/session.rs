@@ -152,7 +152,9 @@ impl Session {
     /// Applies a record of the kernel's.
     pub fn record(&mut self, record: Record) {
         match record {
-            Record::Sample { time, pid, tid, cpu, ip, registers } => self.sample(time, pid, tid, cpu, ip, &registers),
+            Record::Sample { time, pid, tid, cpu, ip, registers, stack } => {
+                self.sample(time, pid, tid, cpu, ip, &registers, &stack);
+            }
             Record::Fault { time, pid, tid, cpu, ip, addr } => self.fault(time, pid, tid, cpu, ip, addr),
             Record::Probe { time, pid, tid, ip, number, registers } => {
                 self.came_by(time, pid, tid, ip, number, &registers);
@@ -309,7 +311,8 @@ impl Session {
         !self.marked || self.tasks.processes[process].space.wanted
     }
 
-    fn sample(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: &Registers) {
+    #[allow(clippy::too_many_arguments)]
+    fn sample(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, registers: &Registers, stack: &[u8]) {
         if !self.window.contains(time) {
             return;
         }
@@ -352,6 +355,7 @@ impl Session {
                 clock: self.clock,
                 number: self.tasks.threads[thread].row.samples as u64,
                 machine: &machine,
+                stack,
             };
             learnt.add(code, thread as i32, sample);
         }

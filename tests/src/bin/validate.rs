@@ -1,6 +1,6 @@
 //! Prints how far estimated counts are off exact ones, for the documentation.
 //!
-//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME]`
+//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N]`
 //!
 //! Workloads are built in many ways and do the same work each time; ordinary programs run on files made here.
 
@@ -27,14 +27,16 @@ const WORKLOADS: [(&str, u32); 8] = [
 const FLAGS: [&[&str]; 4] = [&["-O0"], &["-O2"], &["-O3"], &["-O3", "-march=x86-64-v3"]];
 
 fn main() -> ExitCode {
-    let (mut quick, mut only) = (false, Vec::new());
+    let (mut quick, mut only, mut with) = (false, Vec::new(), With::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match (argument.as_str(), arguments.len()) {
             ("--quick", _) => quick = true,
+            ("--flags", 1..) => with.flags = arguments.next(),
+            ("--threads", 1..) => with.threads = arguments.next().and_then(|text| text.parse().ok()),
             ("--only", 1..) => only = arguments.next().unwrap_or_default().split(',').map(String::from).collect(),
             _ => {
-                eprintln!("usage: validate [--quick] [--only NAME,NAME]");
+                eprintln!("usage: validate [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N]");
                 return ExitCode::from(2);
             }
         }
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
         "| program | samples | off by | by thread | by range | by direction | by cost alone | stated | intervals that hold | half-width | counted | owners |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
-    let built = workloads(quick, &wanted, place.path());
+    let built = workloads(quick, &with, &wanted, place.path());
     let built = run(&built, place.path());
     let ordinary = run(&ordinary(&wanted, place.path()), place.path());
     println!();
@@ -54,19 +56,26 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn workloads(quick: bool, wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
+/// Ways to build and run workloads, if not all.
+#[derive(Default)]
+struct With {
+    flags: Option<String>,
+    threads: Option<u32>,
+}
+
+fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
     let compilers: &[&str] = if quick { &["gcc"] } else { &["gcc", "clang"] };
-    let flags: &[&[&str]] = if quick { &FLAGS[1..2] } else { &FLAGS };
-    let threads: &[u32] = if quick { &[2] } else { &[1, 2, 4] };
+    let flags: &[&[&str]] = if quick && with.flags.is_none() { &FLAGS[1..2] } else { &FLAGS };
+    let threads = with.threads.map_or(if quick { vec![2] } else { vec![1, 2, 4] }, |threads| vec![threads]);
     let mut cases = Vec::new();
     for (name, readings) in WORKLOADS.into_iter().filter(|(name, _)| wanted(name)) {
         for compiler in compilers {
-            for flags in flags {
+            for flags in flags.iter().filter(|flags| with.flags.as_ref().is_none_or(|only| *only == flags.join(" "))) {
                 let Some(binary) = fixed_work(name, compiler, flags, dir) else {
                     eprintln!("{name}: not built by {compiler} {}", flags.join(" "));
                     continue;
                 };
-                for &threads in threads {
+                for &threads in &threads {
                     let seconds = PathBuf::from((f64::from(readings) * READING).to_string());
                     let command = vec![binary.clone(), seconds];
                     let title = format!("{name}, {compiler} {}, {threads} threads", flags.join(" "));

@@ -6,6 +6,8 @@ use iced_x86::{
 };
 use numamma_trace::Access;
 
+use super::frame::{SlotUse, slot_use};
+
 /// rsp in the processor's numbering.
 pub const STACK_POINTER: u8 = 4;
 
@@ -123,6 +125,8 @@ pub struct Op {
     pub ip: u64,
     pub operands: [Option<Operand>; 2],
     pub effect: Effect,
+    /// What it does with its function's frame; the place is its first operand.
+    pub slot: Option<SlotUse>,
     /// General registers it writes, as a mask.
     pub writes: u16,
     pub writes_flags: bool,
@@ -284,6 +288,7 @@ fn lift(i: &Instruction, factory: &mut InstructionInfoFactory, leader: bool) -> 
         ip: i.ip(),
         operands,
         effect: effect(i),
+        slot: slot_use(i),
         writes,
         writes_flags: i.rflags_modified() != 0,
         leader,

@@ -13,6 +13,7 @@
 
 pub mod code;
 pub mod counts;
+mod frame;
 pub mod lift;
 pub mod machine;
 pub mod rules;

@@ -4,7 +4,7 @@
 //! words of each record are at fixed distances from its end:
 //!
 //! ```text
-//!   sample:      header(8) id(8) ip(8) pid,tid(8) time(8) [addr(8)] cpu,res(8) [abi(8) regs(8 x n)]
+//!   sample:      header(8) id(8) ip(8) pid,tid(8) time(8) [addr(8)] cpu,res(8) [abi(8) regs(8 x n)] [size(8) stack(size) used(8)]
 //!   other:       header(8) body ...                          pid,tid(8) time(8) cpu,res(8) id(8)
 //! ```
 
@@ -46,6 +46,8 @@ pub enum Record {
         cpu: i32,
         ip: u64,
         registers: Box<Registers>,
+        /// Bytes from the stack pointer on, as many as there were.
+        stack: Box<[u8]>,
     },
     /// A page fault in user code: `addr` is the address, `ip` the user's instruction.
     Fault {
@@ -184,7 +186,8 @@ fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
                 return Some(Record::NoRegisters { time, pid, tid });
             }
             let registers = Box::new(registers(body.get(48..)?)?);
-            Some(Record::Sample { time, pid, tid, cpu, ip, registers })
+            let stack = body.get(48 + 8 * REGISTER_MASK.count_ones() as usize..).map_or(&[][..], stack).into();
+            Some(Record::Sample { time, pid, tid, cpu, ip, registers, stack })
         }
         Source::PageFault => {
             let (addr, cpu) = (u64_at(body, 32)?, i32_at(body, 40)?);
@@ -204,6 +207,13 @@ fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
             Some(Record::Probe { time, pid, tid, ip, number, registers: Box::new(registers) })
         }
     }
+}
+
+/// The bytes of the stack in the words behind the registers; none if the kernel could not read any.
+fn stack(words: &[u8]) -> &[u8] {
+    let Some(size) = u64_at(words, 0).and_then(|size| usize::try_from(size).ok()) else { return &[] };
+    let used = size.checked_add(8).and_then(|at| u64_at(words, at)).and_then(|used| usize::try_from(used).ok());
+    words.get(8..).and_then(|bytes| bytes.get(..used.unwrap_or(0).min(size))).unwrap_or_default()
 }
 
 /// Bit of the instruction pointer in the register mask: what page faults ask for.
@@ -272,5 +282,54 @@ impl Record {
             | Self::NoRegisters { time, .. } => time,
             Self::Lost { .. } | Self::Throttled => 0,
         }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// A clock's sample with so many bytes of the stack, of which the kernel could read some.
+    fn sample_of(size: u64, used: u64) -> Vec<u8> {
+        let mut words = vec![77, 0x1000, 5 | 6 << 32, 900, 1, ABI_64];
+        words.extend(0..u64::from(REGISTER_MASK.count_ones()));
+        words.push(size);
+        words.extend((0..size / 8).map(|word| 0x0101_0101_0101_0101 * word));
+        if size > 0 {
+            words.push(used);
+        }
+        let head = u64::from(SAMPLE) | ((words.len() as u64 + 1) * 8) << 48;
+        [vec![head], words].concat().iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn samples_bring_the_bytes_of_the_stack() {
+        let sources = HashMap::from([(77, Source::Clock)]);
+        let stack_of = |bytes: &[u8]| {
+            let mut records = Vec::new();
+            decode(bytes, &sources, &mut records);
+            match records.pop() {
+                Some(Record::Sample { stack, registers, .. }) => Some((stack.len(), registers.general[4])),
+                _ => None,
+            }
+        };
+        // Register 7 of the kernel's order is the stack pointer.
+        assert_eq!(stack_of(&sample_of(64, 64)), Some((64, 7)));
+        assert_eq!(stack_of(&sample_of(64, 24)), Some((24, 7)));
+        assert_eq!(stack_of(&sample_of(64, 9000)), Some((64, 7)));
+        assert_eq!(stack_of(&sample_of(0, 0)), Some((0, 7)));
+        // Cut anywhere, and with any size: no panic.
+        let whole = sample_of(64, 64);
+        for length in 0..whole.len() {
+            let mut cut = whole[..length].to_vec();
+            if length >= 8 {
+                cut[6..8].copy_from_slice(&(length as u16).to_ne_bytes());
+            }
+            stack_of(&cut);
+        }
+        let mut absurd = whole.clone();
+        let at = absurd.len() - 8 - 64 - 8;
+        absurd[at..at + 8].copy_from_slice(&u64::MAX.to_ne_bytes());
+        assert_eq!(stack_of(&absurd), Some((0, 7)));
     }
 }

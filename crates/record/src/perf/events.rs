@@ -35,14 +35,18 @@ pub struct Events {
     bytes: Vec<u8>,
 }
 
+/// Bytes of the stack that a sample brings: the frame of most functions.
+const STACK_BYTES: u32 = 512;
+
 /// The clock event of a period in nanoseconds of thread time.
 pub fn clock_attr(period: u64) -> Attr {
     Attr {
         kind: attr::TYPE_SOFTWARE,
         config: attr::SW_TASK_CLOCK,
         sample_period: period,
-        sample_type: COMMON | attr::SAMPLE_REGS_USER,
+        sample_type: COMMON | attr::SAMPLE_REGS_USER | attr::SAMPLE_STACK_USER,
         sample_regs_user: REGISTER_MASK,
+        sample_stack_user: STACK_BYTES,
         flags: FLAGS | attr::EXCLUDE_KERNEL,
         clockid: libc::CLOCK_MONOTONIC,
         wakeup: 64 << 10,
@@ -69,6 +73,7 @@ impl Events {
             kind: attr::TYPE_SOFTWARE,
             config: attr::SW_DUMMY,
             sample_type: COMMON,
+            sample_stack_user: 0,
             flags: FLAGS
                 | attr::EXCLUDE_KERNEL
                 | attr::MMAP
@@ -85,6 +90,7 @@ impl Events {
             sample_period: 1,
             sample_type: COMMON | attr::SAMPLE_ADDR | attr::SAMPLE_REGS_USER,
             sample_regs_user: IP_MASK,
+            sample_stack_user: 0,
             flags: FLAGS,
             ..clock.clone()
         };

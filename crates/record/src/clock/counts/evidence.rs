@@ -3,9 +3,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::super::lift::{Code, Effect, STACK_POINTER, Value};
+use super::super::lift::{Code, Effect, STACK_POINTER};
 use super::super::machine::Machine;
-use super::graph::{Counter, Graph};
+use super::graph::{Counter, Graph, Place};
 
 /// A pair of samples with more samples of the thread between them is not taken for one stay in a loop.
 const LONGEST_GAP: u64 = 64;
@@ -108,13 +108,14 @@ impl Remaining {
 }
 
 /// The last sample here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Last {
     block: usize,
     time: i64,
     /// Number of the sample among the thread's.
     number: u64,
     machine: Machine,
+    slots: Vec<Option<u64>>,
 }
 
 /// How samples follow each other, nanoseconds.
@@ -139,6 +140,26 @@ pub struct Sample<'a> {
     pub clock: Clock,
     pub number: u64,
     pub machine: &'a Machine,
+    /// Bytes from the stack pointer on.
+    pub stack: &'a [u8],
+}
+
+/// What was known at a sample.
+#[derive(Clone, Copy)]
+struct State<'a> {
+    machine: &'a Machine,
+    /// By the graph's number.
+    slots: &'a [Option<u64>],
+}
+
+impl State<'_> {
+    fn value(&self, place: Place) -> Option<u64> {
+        match place {
+            Place::Register(register) => self.machine.register(register),
+            Place::Slot(slot) => *self.slots.get(slot)?,
+            Place::Immediate(value) => Some(value as u64),
+        }
+    }
 }
 
 impl Evidence {
@@ -159,11 +180,13 @@ impl Evidence {
         {
             self.repeats.entry(sample.at).or_default().add(left as f64);
         }
+        let slots: Vec<Option<u64>> = graph.slots.iter().map(|slot| slot.value(sample.machine, sample.stack)).collect();
+        let state = State { machine: sample.machine, slots: &slots };
         for n in graph.loops_of(block) {
             let of = &graph.loops[n];
             self.loops[n].resize(of.counters.len(), CounterEvidence::default());
             for test in &of.tests {
-                if let Some(rounds) = left(&of.counters[test.counter], test.bound, sample.machine) {
+                if let Some(rounds) = left(&of.counters[test.counter], test.bound, state) {
                     self.loops[n][test.counter].remaining.add(rounds);
                 }
             }
@@ -181,9 +204,10 @@ impl Evidence {
                 // Too short to tell, or the thread did not run all the time.
                 continue;
             }
+            let before = State { machine: &last.machine, slots: &last.slots };
             for (counter, evidence) in of.counters.iter().zip(&mut self.loops[n]) {
                 let pairs = &mut evidence.gaps[gap_of(own)];
-                match rounds(counter, &last.machine, sample.machine) {
+                match rounds(counter, before, state) {
                     Some(rounds) if rounds >= 0.0 && rounds <= own as f64 * MOST_ROUNDS => {
                         pairs.good += 1;
                         pairs.rounds += rounds;
@@ -201,7 +225,7 @@ impl Evidence {
                 }
             }
         }
-        self.last = Some(Last { block, time: sample.time, number: sample.number, machine: *sample.machine });
+        self.last = Some(Last { block, time: sample.time, number: sample.number, machine: *sample.machine, slots });
     }
 
     /// Adds what another thread's samples of the same code tell.
@@ -243,8 +267,8 @@ fn direction(code: &Code, graph: &Graph, sample: &Sample<'_>) -> Option<bool> {
 
 /// By how much a counter moved on between two samples, in rounds; less than 0 if it stood further on before. `None` if it does
 /// not count these rounds, or that is not known.
-fn rounds(counter: &Counter, before: &Machine, after: &Machine) -> Option<f64> {
-    let (before, after) = (before.register(counter.register)?, after.register(counter.register)?);
+fn rounds(counter: &Counter, before: State<'_>, after: State<'_>) -> Option<f64> {
+    let (before, after) = (before.value(counter.place)?, after.value(counter.place)?);
     let moved = match counter.wide {
         true => after.wrapping_sub(before) as i64,
         false => i64::from((after as u32).wrapping_sub(before as u32) as i32),
@@ -254,12 +278,8 @@ fn rounds(counter: &Counter, before: &Machine, after: &Machine) -> Option<f64> {
 }
 
 /// Rounds until a counter comes to its bound; `None` if it is beyond.
-fn left(counter: &Counter, bound: Value, machine: &Machine) -> Option<f64> {
-    let at = machine.register(counter.register)?;
-    let bound = match bound {
-        Value::Register(r) => machine.register(r)?,
-        Value::Immediate(v) => v as u64,
-    };
+fn left(counter: &Counter, bound: Place, state: State<'_>) -> Option<f64> {
+    let (at, bound) = (state.value(counter.place)?, state.value(bound)?);
     let way = match counter.wide {
         true => bound.wrapping_sub(at) as i64,
         false => i64::from((bound as u32).wrapping_sub(at as u32) as i32),

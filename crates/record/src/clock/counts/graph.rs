@@ -10,7 +10,10 @@
 //!      +-- a     b -+
 //! ```
 
-use super::super::lift::{Arithmetic, Code, Effect, Leaves, STACK_POINTER, Value};
+use numamma_trace::Access;
+
+use super::super::frame::{Slot, SlotUse};
+use super::super::lift::{Arithmetic, Code, Effect, Leaves, Op, STACK_POINTER, Value};
 
 /// Registers that a call may change: rax, rcx, rdx, rsi, rdi, r8 to r11 (System V ABI, 3.2.1).
 const CALL_CLOBBERS: u16 = 0b0000_1111_1100_0111;
@@ -22,6 +25,8 @@ pub struct Graph {
     pub edges: Vec<Edge>,
     /// Outer loops before those inside them.
     pub loops: Vec<Loop>,
+    /// Places on the frame that counters and bounds are in.
+    pub slots: Vec<Slot>,
     of_op: Vec<u32>,
 }
 
@@ -60,10 +65,29 @@ pub struct Loop {
     pub tests: Vec<Test>,
 }
 
-/// A register that grows by the same amount in each round.
+/// Where a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Register(u8),
+    /// On the frame: number of the graph's slot.
+    Slot(usize),
+    /// In the code.
+    Immediate(i64),
+}
+
+impl From<Value> for Place {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Register(register) => Place::Register(register),
+            Value::Immediate(value) => Place::Immediate(value),
+        }
+    }
+}
+
+/// A register, or a place on the frame, that grows by the same amount in each round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    pub register: u8,
+    pub place: Place,
     pub step: i64,
     /// 64 bits; else 32.
     pub wide: bool,
@@ -73,7 +97,7 @@ pub struct Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Test {
     pub counter: usize,
-    pub bound: Value,
+    pub bound: Place,
 }
 
 impl Loop {
@@ -91,9 +115,14 @@ impl Graph {
         let dominators = graph.dominators();
         graph.find_loops(&dominators);
         for n in 0..graph.loops.len() {
-            let counters = graph.counters(code, n, &dominators);
+            let frame = graph.frame(code, n, &dominators);
+            let mut counters = graph.counters(code, n, &dominators);
+            for (slot, step) in frame.counters() {
+                let place = Place::Slot(graph.slot(slot));
+                counters.push(Counter { place, step, wide: slot.wide });
+            }
             graph.loops[n].counters = counters;
-            graph.loops[n].tests = graph.tests(code, n);
+            graph.loops[n].tests = graph.tests(code, n, &frame);
         }
         graph
     }
@@ -302,17 +331,44 @@ impl Graph {
                     _ => None,
                 };
                 if let Some((register, step, wide)) = step.filter(|(_, step, _)| in_each_round && *step != 0) {
-                    steps[usize::from(register)] = Some(Counter { register, step, wide });
+                    steps[usize::from(register)] = Some(Counter { place: Place::Register(register), step, wide });
                 }
             }
         }
-        steps.into_iter().flatten().filter(|counter| (once & !often) >> counter.register & 1 == 1).collect()
+        let steady = (0..16_u8).zip(steps).filter(|(register, _)| (once & !often) >> register & 1 == 1);
+        steady.filter_map(|(_, counter)| counter).collect()
+    }
+
+    /// The number of a slot, a new one if need be.
+    fn slot(&mut self, slot: Slot) -> usize {
+        self.slots.iter().position(|known| *known == slot).unwrap_or_else(|| {
+            self.slots.push(slot);
+            self.slots.len() - 1
+        })
+    }
+
+    /// What a loop does with its function's frame.
+    fn frame(&self, code: &Code, n: usize, dominators: &Dominators) -> FrameUse {
+        let body = &self.loops[n];
+        let latches: Vec<usize> = self.predecessors(body.header).filter(|&from| body.contains(from)).collect();
+        let mut frame = FrameUse::default();
+        for &block in &body.blocks {
+            let in_each_round = self.blocks[block].innermost == Some(n)
+                && latches.iter().all(|&latch| dominators.dominates(block, latch));
+            let mut held = Held::default();
+            for op in &code.ops[self.blocks[block].first..=self.blocks[block].last] {
+                frame.note(op, &held, in_each_round);
+                held.step(op);
+            }
+        }
+        frame
     }
 
     /// Branches out of the loop that compare a counter with what stays the same.
-    fn tests(&self, code: &Code, n: usize) -> Vec<Test> {
-        let body = &self.loops[n];
-        let ops = |block: usize| &code.ops[self.blocks[block].first..=self.blocks[block].last];
+    fn tests(&mut self, code: &Code, n: usize, frame: &FrameUse) -> Vec<Test> {
+        let body = &self.loops[n].clone();
+        let blocks = self.blocks.clone();
+        let ops = |block: usize| &code.ops[blocks[block].first..=blocks[block].last];
         let written = body.blocks.iter().flat_map(|&block| ops(block)).fold(0_u16, |mask, op| {
             mask | op.writes
                 | if matches!(op.leaves, Leaves::Call(_)) && op.effect == Effect::Leave { CALL_CLOBBERS } else { 0 }
@@ -321,7 +377,8 @@ impl Graph {
             Value::Register(r) => written >> r & 1 == 0,
             Value::Immediate(_) => true,
         };
-        let counter = |register: u8| body.counters.iter().position(|counter| counter.register == register);
+        let counter =
+            |register: u8| body.counters.iter().position(|counter| counter.place == Place::Register(register));
         let mut tests = Vec::new();
         for &block in &body.blocks {
             let leaves =
@@ -329,7 +386,26 @@ impl Graph {
             if !leaves || !matches!(code.ops[self.blocks[block].last].effect, Effect::Branch { .. }) {
                 continue;
             }
-            let Some(flags) = ops(block).iter().rev().find(|op| op.writes_flags) else { continue };
+            let Some(at) = ops(block).iter().rposition(|op| op.writes_flags) else { continue };
+            let flags = &ops(block)[at];
+            let mut held = Held::default();
+            ops(block)[..at].iter().for_each(|op| held.step(op));
+            if let Some((moving, bound)) = frame.test(flags, &held, &stays) {
+                let counter = match moving {
+                    Compared::Slot(slot) => {
+                        let number = self.slot(slot);
+                        body.counters.iter().position(|counter| counter.place == Place::Slot(number))
+                    }
+                    Compared::Value(Value::Register(register)) => counter(register),
+                    Compared::Value(Value::Immediate(_)) => None,
+                };
+                let bound = match bound {
+                    Compared::Slot(slot) => Place::Slot(self.slot(slot)),
+                    Compared::Value(value) => value.into(),
+                };
+                tests.extend(counter.map(|counter| Test { counter, bound }));
+                continue;
+            }
             let test = match flags.effect {
                 Effect::Compare { a, b, test: false, .. } if stays(b) => counter(a).map(|counter| (counter, b)),
                 Effect::Compare { a, b: Value::Register(b), test: false, .. } if stays(Value::Register(a)) => {
@@ -343,9 +419,128 @@ impl Graph {
                 }
                 _ => None,
             };
-            tests.extend(test.map(|(counter, bound)| Test { counter, bound }));
+            tests.extend(test.map(|(counter, bound)| Test { counter, bound: bound.into() }));
         }
         tests
+    }
+}
+
+/// Registers that hold what was loaded from the frame in this block, and by how much they have moved on since.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held([Option<(Slot, i64)>; 16]);
+
+impl Held {
+    fn of(&self, register: u8) -> Option<(Slot, i64)> {
+        self.0[usize::from(register)]
+    }
+
+    fn step(&mut self, op: &Op) {
+        let before = *self;
+        let clobbers = match (op.effect, op.leaves) {
+            (Effect::Leave, Leaves::Call(_)) => CALL_CLOBBERS,
+            _ => 0,
+        };
+        for register in 0..16 {
+            if (op.writes | clobbers) >> register & 1 == 1 {
+                self.0[register] = None;
+            }
+        }
+        let moved = |register: u8, by: i64| before.of(register).map(|(slot, moved)| (slot, moved.wrapping_add(by)));
+        let (to, now) = match (op.slot, op.effect) {
+            (Some(SlotUse::Load { to }), _) => (to, op.operands[0].as_ref().and_then(Slot::of).map(|slot| (slot, 0))),
+            (_, Effect::Move { to, from: Value::Register(from), .. }) => (to, before.of(from)),
+            (_, Effect::Extend { to, from, bits: 32, .. }) => (to, before.of(from)),
+            (_, Effect::Arithmetic { op: Arithmetic::Add, to, from: Value::Immediate(by), .. }) => (to, moved(to, by)),
+            (_, Effect::Arithmetic { op: Arithmetic::Sub, to, from: Value::Immediate(by), .. }) => {
+                (to, moved(to, by.wrapping_neg()))
+            }
+            (_, Effect::Address { to, operand, .. }) if operand.index.is_none() && !operand.thread_relative => {
+                (to, operand.base.and_then(|base| moved(base, operand.displacement)))
+            }
+            _ => return,
+        };
+        self.0[usize::from(to)] = now;
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compared {
+    Slot(Slot),
+    Value(Value),
+}
+
+/// What a loop does with its function's frame.
+#[derive(Debug, Default)]
+struct FrameUse {
+    /// Places that are written: the bytes, and by how much they grow if that is the same each round.
+    written: Vec<(Slot, u32, Option<i64>)>,
+    /// Registers that are written, but for what calls do to the stack pointer: they come back as they went.
+    registers: u16,
+}
+
+impl FrameUse {
+    fn note(&mut self, op: &Op, held: &Held, in_each_round: bool) {
+        let is_call = op.effect == Effect::Leave && matches!(op.leaves, Leaves::Call(_));
+        self.registers |= if is_call { op.writes & !(1 << STACK_POINTER) } else { op.writes };
+        for operand in op.operands.iter().flatten().filter(|operand| operand.access as i32 & Access::Write as i32 != 0)
+        {
+            let Some(slot) = Slot::of(operand) else { continue };
+            let by = match op.slot {
+                Some(SlotUse::Add(by)) => Some(by),
+                Some(SlotUse::Store { from }) => held.of(from).filter(|(from, _)| *from == slot).map(|(_, by)| by),
+                _ => None,
+            };
+            self.written.push((slot, operand.bytes, by.filter(|&by| in_each_round && by != 0)));
+        }
+    }
+
+    /// Whether nothing in the loop changes where a slot is.
+    fn is_there(&self, slot: Slot) -> bool {
+        self.registers >> slot.base & 1 == 0
+    }
+
+    /// Whether a place is the same in all rounds.
+    fn stays(&self, slot: Slot) -> bool {
+        self.is_there(slot) && !self.written.iter().any(|(other, bytes, _)| slot.meets(*other, *bytes))
+    }
+
+    /// Places that one instruction alone changes, by a constant, once in each round.
+    fn counters(&self) -> impl Iterator<Item = (Slot, i64)> {
+        let alone =
+            |slot: Slot| self.written.iter().filter(|(other, bytes, _)| slot.meets(*other, *bytes)).count() == 1;
+        let steps = self.written.iter().filter_map(|&(slot, _, step)| Some((slot, step?)));
+        steps.filter(move |&(slot, _)| self.is_there(slot) && alone(slot))
+    }
+
+    /// A comparison with the frame in it: what moves on, and what stays.
+    fn test(&self, op: &Op, held: &Held, stays: &impl Fn(Value) -> bool) -> Option<(Compared, Compared)> {
+        // What a register was loaded with is the place itself, as long as it is as it was.
+        let meant = |value: Value| match value {
+            Value::Register(register) => {
+                held.of(register).map_or(Compared::Value(value), |(slot, _)| Compared::Slot(slot))
+            }
+            Value::Immediate(_) => Compared::Value(value),
+        };
+        let place = op.operands[0].as_ref().and_then(Slot::of);
+        let (a, b) = match (op.slot, op.effect) {
+            (Some(SlotUse::Compare(with)), _) => (Compared::Slot(place?), meant(with)),
+            (Some(SlotUse::CompareTo(register)), _) => (meant(Value::Register(register)), Compared::Slot(place?)),
+            (_, Effect::Compare { a, b, test: false, .. }) => (meant(Value::Register(a)), meant(b)),
+            _ => return None,
+        };
+        if !matches!(a, Compared::Slot(_)) && !matches!(b, Compared::Slot(_)) {
+            return None;
+        }
+        let is_fixed = |compared: Compared| match compared {
+            Compared::Slot(slot) => self.stays(slot),
+            Compared::Value(value) => stays(value),
+        };
+        match (is_fixed(a), is_fixed(b)) {
+            (false, true) => Some((a, b)),
+            (true, false) => Some((b, a)),
+            _ => None,
+        }
     }
 }
 
@@ -390,8 +585,48 @@ mod tests {
         assert_eq!(graph.blocks.len(), 3);
         let [only] = graph.loops.as_slice() else { panic!("{:?}", graph.loops) };
         assert_eq!((only.header, only.blocks.as_slice()), (1, &[1][..]));
-        assert_eq!(only.counters, [Counter { register: 1, step: 1, wide: true }]);
-        assert_eq!(only.tests, [Test { counter: 0, bound: Value::Register(6) }]);
+        assert_eq!(only.counters, [Counter { place: Place::Register(1), step: 1, wide: true }]);
+        assert_eq!(only.tests, [Test { counter: 0, bound: Place::Register(6) }]);
+    }
+
+    /// mov qword [rbp-8],0; jmp C; B: mov rax,[rbp-8]; add [rdi+rax*8],rdx; add qword [rbp-8],1; C: mov rax,[rbp-8];
+    /// cmp rax,[rbp-16]; jl B; ret
+    const UNOPTIMISED: &[u8] = &[
+        0x48, 0xc7, 0x45, 0xf8, 0x00, 0x00, 0x00, 0x00, 0xeb, 0x0d, 0x48, 0x8b, 0x45, 0xf8, 0x48, 0x01, 0x14, 0xc7,
+        0x48, 0x83, 0x45, 0xf8, 0x01, 0x48, 0x8b, 0x45, 0xf8, 0x48, 0x3b, 0x45, 0xf0, 0x7c, 0xe9, 0xc3,
+    ];
+
+    #[test]
+    fn a_counter_may_be_on_the_frame() {
+        let (_, graph) = graph(UNOPTIMISED);
+        let [only] = graph.loops.as_slice() else { panic!("{:?}", graph.loops) };
+        let slot = |displacement| Slot { base: 5, displacement, wide: true };
+        assert_eq!(graph.slots, [slot(-8), slot(-16)]);
+        assert_eq!(only.counters, [Counter { place: Place::Slot(0), step: 1, wide: true }]);
+        assert_eq!(only.tests, [Test { counter: 0, bound: Place::Slot(1) }]);
+    }
+
+    #[test]
+    fn a_counter_on_the_frame_may_be_changed_in_a_register() {
+        // B: cmp dword [rsp+12],999; jge D; movsxd rax,[rsp+12]; mov [rdi+rax*4],ecx; mov eax,[rsp+12]; add eax,2;
+        // mov [rsp+12],eax; mov dword [rsp+20],5; jmp B; D: ret
+        let bytes = [
+            0x81, 0x7c, 0x24, 0x0c, 0xe7, 0x03, 0x00, 0x00, 0x7d, 0x1d, 0x48, 0x63, 0x44, 0x24, 0x0c, 0x89, 0x0c, 0x87,
+            0x8b, 0x44, 0x24, 0x0c, 0x83, 0xc0, 0x02, 0x89, 0x44, 0x24, 0x0c, 0xc7, 0x44, 0x24, 0x14, 0x05, 0x00, 0x00,
+            0x00, 0xeb, 0xd9, 0xc3,
+        ];
+        let (_, graph) = graph(&bytes);
+        assert_eq!(graph.slots, [Slot { base: 4, displacement: 12, wide: false }]);
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Slot(0), step: 2, wide: false }]);
+        assert_eq!(graph.loops[0].tests, [Test { counter: 0, bound: Place::Immediate(999) }]);
+        // Written in two places, or half of it by another store: no counter.
+        let mut twice = bytes;
+        twice[32] = 0x0c;
+        let mut half = bytes;
+        half[32] = 0x0e;
+        for bytes in [twice, half] {
+            assert_eq!(super::tests::graph(&bytes).1.loops[0].counters, []);
+        }
     }
 
     #[test]
@@ -407,10 +642,10 @@ mod tests {
             (outer.blocks.as_slice(), inner.blocks.as_slice(), inner.parent),
             (&[0, 1, 2][..], &[1][..], Some(0))
         );
-        let counters: Vec<(u8, i64)> = outer.counters.iter().map(|c| (c.register, c.step)).collect();
+        let counters: Vec<(Place, i64)> = outer.counters.iter().map(|c| (c.place, c.step)).collect();
         // rcx starts anew in each round of the outer loop.
-        assert_eq!(counters, [(2, -1), (7, 64)]);
-        assert_eq!(outer.tests, [Test { counter: 0, bound: Value::Immediate(0) }]);
+        assert_eq!(counters, [(Place::Register(2), -1), (Place::Register(7), 64)]);
+        assert_eq!(outer.tests, [Test { counter: 0, bound: Place::Immediate(0) }]);
         assert_eq!(graph.loops_of(1).collect::<Vec<_>>(), [1, 0]);
     }
 
@@ -418,7 +653,7 @@ mod tests {
     fn what_is_not_counted_in_each_round_is_no_counter() {
         // L: test al,al; je M; inc rcx; M: dec rdx; jne L; ret
         let (_, graph) = graph(&[0x84, 0xc0, 0x74, 0x03, 0x48, 0xff, 0xc1, 0x48, 0xff, 0xca, 0x75, 0xf4, 0xc3]);
-        assert_eq!(graph.loops[0].counters, [Counter { register: 2, step: -1, wide: true }]);
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(2), step: -1, wide: true }]);
     }
 
     #[test]
@@ -426,8 +661,8 @@ mod tests {
         // L: call +0; inc rcx; inc rbx; cmp rbx,rbp; jne L; ret
         let bytes = [0xe8, 0, 0, 0, 0, 0x48, 0xff, 0xc1, 0x48, 0xff, 0xc3, 0x48, 0x39, 0xeb, 0x75, 0xf0, 0xc3];
         let (_, graph) = graph(&bytes);
-        assert_eq!(graph.loops[0].counters, [Counter { register: 3, step: 1, wide: true }]);
-        assert_eq!(graph.loops[0].tests, [Test { counter: 0, bound: Value::Register(5) }]);
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(3), step: 1, wide: true }]);
+        assert_eq!(graph.loops[0].tests, [Test { counter: 0, bound: Place::Register(5) }]);
     }
 
     #[test]

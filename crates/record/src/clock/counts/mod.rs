@@ -299,6 +299,7 @@ mod tests {
                 clock: Clock::default(),
                 number,
                 machine: &machine,
+                stack: &[],
             };
             learnt.add(code, 7, sample);
             learnt.weigh((7, 0x1000, 1), 0, 1.0);
