@@ -10,37 +10,24 @@ module numamma
   public :: numamma_label, numamma_unlabel, numamma_phase, numamma_begin, numamma_end
 
   interface
-    subroutine c_label(array, name) bind(c, name="numamma_fortran_label")
+    ! An array of any type and rank, or part of one: from its first byte to its last.
+    subroutine numamma_label(array, name) bind(c, name="numamma_fortran_label")
       import
       type(*), dimension(..), intent(in) :: array
-      character(kind=c_char), intent(in) :: name(*)
-    end subroutine
-    subroutine c_phase(name) bind(c, name="numamma_fortran_phase")
-      import
-      character(kind=c_char), intent(in) :: name(*)
+      character(kind=c_char, len=*), intent(in) :: name
     end subroutine
     ! The array that was named.
     subroutine numamma_unlabel(array) bind(c, name="numamma_fortran_unlabel")
       type(*), dimension(..), intent(in) :: array
+    end subroutine
+    ! An empty name: no phase is left.
+    subroutine numamma_phase(name) bind(c, name="numamma_fortran_phase")
+      import
+      character(kind=c_char, len=*), intent(in) :: name
     end subroutine
     subroutine numamma_begin() bind(c, name="numamma_fortran_begin")
     end subroutine
     subroutine numamma_end() bind(c, name="numamma_fortran_end")
     end subroutine
   end interface
-
-contains
-
-  ! An array of any type and rank, or part of one: from its first element to its last.
-  subroutine numamma_label(array, name)
-    type(*), dimension(..), intent(in) :: array
-    character(len=*), intent(in) :: name
-    call c_label(array, trim(name) // c_null_char)
-  end subroutine
-
-  ! An empty name: no phase is left.
-  subroutine numamma_phase(name)
-    character(len=*), intent(in) :: name
-    call c_phase(trim(name) // c_null_char)
-  end subroutine
 end module

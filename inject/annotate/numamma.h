@@ -13,13 +13,14 @@
 
 #include <stddef.h>
 
-#if !defined(NUMAMMA_OFF) && defined(__GNUC__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__ELF__)
+#if !defined(NUMAMMA_OFF) && defined(__GNUC__) && defined(__ELF__) \
+    && ((defined(__x86_64__) && !defined(__ILP32__)) || (defined(__aarch64__) && !defined(__ILP32__)))
 
 /* The address of a function of the library that `numamma` puts into the program; NULL where it is not there. By way of the global
  * offset table, for the linker takes a weak reference of code that is not position-independent for one that nothing will ever
  * answer. */
 #if defined(__x86_64__)
-#define NUMAMMA_FIND_(name, into) __asm__(".weak " name "\n\tmovq " name "@GOTPCREL(%%rip), %0" : "=r"(into))
+#define NUMAMMA_FIND_(name, into) __asm__(".weak " name "\n\tmov{q " name "@GOTPCREL(%%rip), %0| %0, QWORD PTR " name "@GOTPCREL[rip]}" : "=r"(into))
 #else
 #define NUMAMMA_FIND_(name, into) \
     __asm__(".weak " name "\n\tadrp %0, :got:" name "\n\tldr %0, [%0, :got_lo12:" name "]" : "=r"(into))
@@ -48,29 +49,29 @@ typedef void (*numamma_flag_type_)(int);
 
 /* From now on these bytes are the object `name`: until the name is taken back, another takes its place, or the memory that they are
  * in is freed or unmapped. Text of up to 256 bytes; it may go afterwards. */
-static inline void numamma_label(const void *address, size_t bytes, const char *name)
+static __inline__ void numamma_label(const void *address, size_t bytes, const char *name)
 {
     NUMAMMA_CALL_("numamma_v1_label", numamma_label_type_, (address, bytes, name));
     (void)address, (void)bytes, (void)name;
 }
 
 /* Takes the name back that begins at this address. */
-static inline void numamma_unlabel(const void *address)
+static __inline__ void numamma_unlabel(const void *address)
 {
     NUMAMMA_CALL_("numamma_v1_unlabel", numamma_address_type_, (address));
     (void)address;
 }
 
 /* A phase of the program begins, in all its threads; NULL: none. A plan may place objects anew here, which takes its time. */
-static inline void numamma_phase(const char *name)
+static __inline__ void numamma_phase(const char *name)
 {
     NUMAMMA_CALL_("numamma_v1_phase", numamma_text_type_, (name));
     (void)name;
 }
 
 /* The part of the run to be sampled, in all threads: `numamma record --marked` keeps what lies between these two. */
-static inline void numamma_begin(void) { NUMAMMA_CALL_("numamma_v1_wanted", numamma_flag_type_, (1)); }
-static inline void numamma_end(void) { NUMAMMA_CALL_("numamma_v1_wanted", numamma_flag_type_, (0)); }
+static __inline__ void numamma_begin(void) { NUMAMMA_CALL_("numamma_v1_wanted", numamma_flag_type_, (1)); }
+static __inline__ void numamma_end(void) { NUMAMMA_CALL_("numamma_v1_wanted", numamma_flag_type_, (0)); }
 
 #ifdef __cplusplus
 }

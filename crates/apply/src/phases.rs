@@ -11,7 +11,10 @@ use crate::readback::{misplaced, read_one};
 /// As the library does it for phases that the program itself announces (`inject/preload/place/phase.c`), but for policies of memory:
 /// another process cannot set them. What is used for the first time from now on still goes where the former phase wanted it.
 pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phase: u32) {
-    let Some(process) = shared.processes().iter().find(|process| process.pid.load(Acquire) == pid) else { return };
+    let Some(process) = process(shared, pid) else {
+        shared.header().no_phase.fetch_add(1, Relaxed);
+        return;
+    };
     if let Some(phase) = (phase as usize).checked_sub(1).and_then(|n| shared.phases().get(n)) {
         phase.begun.fetch_add(1, Relaxed);
     }
@@ -31,8 +34,15 @@ pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phase: u
         if rule == before {
             continue;
         }
-        // How it lay until now.
-        if let Some(reading) = read_one(shared, compiled, n) {
+        // How it lay until now; it may end meanwhile, and then the library has read it.
+        let (reading, address) = (read_one(shared, compiled, n), placed.address.load(Relaxed));
+        if placed.rule.compare_exchange(before as u32, rule as u32, AcqRel, Relaxed).is_err()
+            || placed.state.load(Acquire) != wire::PLACED_LIVE
+            || placed.address.load(Relaxed) != address
+        {
+            continue;
+        }
+        if let Some(reading) = reading {
             old.right.fetch_add(reading.pages.right, Relaxed);
             old.elsewhere.fetch_add(reading.pages.elsewhere, Relaxed);
             old.absent.fetch_add(reading.pages.unused, Relaxed);
@@ -41,9 +51,6 @@ pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phase: u
                     counter.fetch_add(*pages, Relaxed);
                 }
             }
-        }
-        if placed.rule.compare_exchange(before as u32, rule as u32, AcqRel, Relaxed).is_err() {
-            continue;
         }
         if rule != new.base as usize {
             new.matched.fetch_add(1, Relaxed);
@@ -56,4 +63,13 @@ pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phase: u
             new.last_error.store(error.raw_os_error().unwrap_or_default() as u32, Relaxed);
         }
     }
+}
+
+/// The place of a process in the plan's table. A child of a fork that has placed nothing yet has none.
+fn process(shared: &SharedPlan, pid: i32) -> Option<&wire::Process> {
+    let known = || shared.processes().iter().find(|process| process.pid.load(Acquire) == pid);
+    known().or_else(|| {
+        let mut free = shared.processes().iter().filter(|process| process.pid.load(Relaxed) == 0);
+        free.find(|process| process.pid.compare_exchange(0, pid, AcqRel, Relaxed).is_ok())
+    })
 }

@@ -122,7 +122,9 @@ impl Placement {
     }
 
     /// What became of the plan, when the program has ended.
-    pub fn achieved(&self, watch: Watch) -> Achieved {
+    pub fn achieved(&mut self, watch: Watch) -> Achieved {
+        let said = self.markers.take().map(Markers::end).unwrap_or_default();
+        self.remarks.extend(said);
         let readings = watch.end();
         let header = self.shared.header();
         let mut remarks: Vec<String> =
@@ -132,6 +134,10 @@ impl Placement {
             if phase.begun.load(Relaxed) == 0 {
                 remarks.push(self.remark(line, &format!("phase \"{name}\" never began")));
             }
+        }
+        let lost = header.no_phase.load(Relaxed);
+        if lost > 0 {
+            remarks.push(format!("{lost} processes were in no phase: there are too many at once"));
         }
         let processes = header.joined.load(Relaxed);
         if processes == 0 {
@@ -230,7 +236,7 @@ fn refusal(error: u32) -> String {
 ///
 /// # Errors
 /// If it does not run.
-pub fn apply(placement: &Placement, command: &[OsString]) -> Result<Outcome, ApplyError> {
+pub fn apply(placement: &mut Placement, command: &[OsString]) -> Result<Outcome, ApplyError> {
     let mut library = Library::write()
         .map_err(|source| ApplyError::System { what: "writing the library that places memory", source })?;
     let mut environment = library.environment();

@@ -104,6 +104,8 @@ fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
                 let _ = placed.state.compare_exchange(wire::PLACED_LEFT, wire::PLACED_FREE, AcqRel, Relaxed);
                 continue;
             }
+            // As it was read last, until it has its new place.
+            wire::PLACED_MOVING => continue,
             // Its pages are in the rule's counters.
             _ => {
                 readings.live.remove(&n);
@@ -111,6 +113,10 @@ fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
             }
         }
         let address = placed.address.load(Relaxed);
+        // What lay by another phase's rule was counted when that ended.
+        if readings.live.get(&n).is_some_and(|known| known.rule != placed.rule.load(Relaxed) as usize) {
+            readings.live.remove(&n);
+        }
         if let Some(reading) = read_one(shared, compiled, n) {
             // Another object may have come to its place meanwhile.
             if placed.state.load(Acquire) == wire::PLACED_LIVE && placed.address.load(Relaxed) == address {
@@ -135,9 +141,13 @@ fn look_at_page_sizes(shared: &SharedPlan, readings: &mut Readings) {
         let (low, pid) = (placed.address.load(Relaxed), placed.pid.load(Relaxed));
         let high = low.saturating_add(placed.bytes.load(Relaxed));
         let of = mappings.entry(pid).or_insert_with(|| huge_mappings(pid).unwrap_or_default());
-        // A mapping that reaches beyond the object: as much of the object as there can be.
-        let inside = |mapping: &HugeMapping| mapping.high.min(high).saturating_sub(mapping.low.max(low));
-        let huge: u64 = of.iter().map(|mapping| mapping.huge.min(inside(mapping)) / PAGE).sum();
+        // A mapping that reaches beyond the object: as much of the object as there can be, and no page for two objects.
+        let mut huge = 0;
+        for mapping in of {
+            let inside = mapping.high.min(high).saturating_sub(mapping.low.max(low)).min(mapping.huge);
+            mapping.huge -= inside;
+            huge += inside / PAGE;
+        }
         let sizes = seen.entry(reading.rule).or_default();
         sizes.used += reading.pages.present();
         sizes.huge += huge.min(reading.pages.present());
@@ -177,6 +187,28 @@ impl Entry<'_> {
     }
 }
 
+fn is_label(shared: &SharedPlan, rule: usize) -> bool {
+    let base = shared.rules().get(rule).and_then(|rule| shared.rules().get(rule.base as usize));
+    base.is_some_and(|base| base.targets & wire::TARGET_LABEL != 0)
+}
+
+/// Parts of an object that the program has named and the plan places apart.
+fn labels_in(shared: &SharedPlan, pid: i32, low: u64, bytes: u64) -> Vec<(u64, u64)> {
+    if shared.header().labels.count == 0 {
+        return Vec::new();
+    }
+    let live = shared.placed().iter().filter(|other| {
+        matches!(other.state.load(Acquire), wire::PLACED_LIVE | wire::PLACED_MOVING)
+            && other.pid.load(Relaxed) == pid
+            && is_label(shared, other.rule.load(Relaxed) as usize)
+    });
+    let range = live.map(|other| {
+        let at = other.address.load(Relaxed);
+        (at, at.saturating_add(other.bytes.load(Relaxed)))
+    });
+    range.filter(|(at, end)| *at < low.saturating_add(bytes) && *end > low).collect()
+}
+
 fn entry<'a>(shared: &SharedPlan, compiled: &'a Compiled, n: usize) -> Option<Entry<'a>> {
     let placed = &shared.placed()[n];
     let rule = placed.rule.load(Relaxed) as usize;
@@ -200,7 +232,11 @@ fn entry<'a>(shared: &SharedPlan, compiled: &'a Compiled, n: usize) -> Option<En
         }
     }
     let one = usize::try_from(node).ok().and_then(|node| nodes.get(node).copied());
-    let pages = (0..bytes / PAGE).map(|page| low + page * PAGE).collect();
+    let mut pages: Vec<u64> = (0..bytes / PAGE).map(|page| low + page * PAGE).collect();
+    if !is_label(shared, rule) {
+        let named = labels_in(shared, placed.pid.load(Relaxed), low, bytes);
+        pages.retain(|page| !named.iter().any(|(low, high)| (low..high).contains(&page)));
+    }
     Some(Entry { rule, pages, nodes, borders, one })
 }
 

@@ -96,8 +96,8 @@ fn run(candidate: &Candidate, command: &[OsString]) -> Result<(Duration, Ended, 
         signals::program_ended();
         return Ok((began.elapsed(), Ended::from_wait_status(status), None));
     };
-    let placement = Placement::prepare(plan, command)?;
-    let outcome = apply(&placement, command)?;
+    let mut placement = Placement::prepare(plan, command)?;
+    let outcome = apply(&mut placement, command)?;
     Ok((outcome.took, outcome.ended, Some(outcome.achieved)))
 }
 

@@ -15,14 +15,19 @@ use crate::{id, probe};
 /// Bytes of a CPU's ring. What does not fit is lost.
 const RING: usize = 64 << 10;
 
+/// So many descriptors are within every limit.
+const FEW: usize = 128;
+
 /// Places that are watched.
 #[derive(Debug)]
 pub struct Arrivals {
     rings: Vec<(u32, Ring)>,
     /// Events without a ring of their own.
-    _redirected: Vec<OwnedFd>,
+    redirected: Vec<OwnedFd>,
     /// The number of the place, by event.
     places: HashMap<u64, usize>,
+    /// So many were not told of, since nobody read fast enough.
+    pub lost: u64,
 }
 
 /// A thread came by.
@@ -43,7 +48,10 @@ impl Arrivals {
     /// If the kernel has no probes, or does not let us have them.
     pub fn watch(places: &[(&Path, u64)], cpus: &[u32]) -> io::Result<Self> {
         let kind = probe::pmu_type()?;
-        let mut arrivals = Self { rings: Vec::new(), _redirected: Vec::new(), places: HashMap::new() };
+        if places.len() * cpus.len() > FEW {
+            probe::raise_file_limit();
+        }
+        let mut arrivals = Self { rings: Vec::new(), redirected: Vec::new(), places: HashMap::new(), lost: 0 };
         for (number, (file, offset)) in places.iter().enumerate() {
             let file = CString::new(file.as_os_str().as_bytes())?;
             for &cpu in cpus {
@@ -63,7 +71,7 @@ impl Arrivals {
                 match arrivals.rings.iter().find(|(of, _)| *of == cpu) {
                     Some((_, ring)) => {
                         ring.redirect(&event)?;
-                        arrivals._redirected.push(event);
+                        arrivals.redirected.push(event);
                     }
                     None => arrivals.rings.push((cpu, Ring::map(event, RING).map_err(|(error, _)| error)?)),
                 }
@@ -85,16 +93,36 @@ impl Arrivals {
             bytes.clear();
             ring.drain(&mut bytes);
             let known = |(time, event, pid)| Some(Arrival { time, place: *self.places.get(&event)?, pid });
-            came.extend(decode(&bytes).filter_map(known));
+            came.extend(decode(&bytes, &mut self.lost).filter_map(known));
         }
         came.sort_unstable();
         came
     }
 }
 
-/// Time, event and process of each sample: `struct perf_event_header`, then id, pid and tid, time.
-fn decode(mut bytes: &[u8]) -> impl Iterator<Item = (u64, u64, i32)> {
+impl Drop for Arrivals {
+    /// The kernel takes a tenth of a second to close each such event, but many at once.
+    fn drop(&mut self) {
+        const AT_ONCE: usize = 64;
+        let mut events: Vec<OwnedFd> = std::mem::take(&mut self.redirected);
+        let each = events.len().div_ceil(AT_ONCE).max(1);
+        let mut threads = Vec::new();
+        while !events.is_empty() {
+            let some = events.split_off(events.len().saturating_sub(each));
+            threads.push(std::thread::spawn(|| drop(some)));
+        }
+        for (_, ring) in self.rings.drain(..) {
+            threads.push(std::thread::spawn(|| drop(ring)));
+        }
+        // They close files, and cannot fail.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// Time, event and process of each sample: `struct perf_event_header`, then id, pid and tid, time. `lost` is told how many are missing.
+fn decode<'a>(mut bytes: &'a [u8], lost: &'a mut u64) -> impl Iterator<Item = (u64, u64, i32)> + 'a {
     const SAMPLE: u32 = 9;
+    const LOST: u32 = 2;
     let word = |record: &[u8], at: usize| Some(u64::from_ne_bytes(record.get(at..at + 8)?.try_into().ok()?));
     std::iter::from_fn(move || {
         loop {
@@ -103,6 +131,9 @@ fn decode(mut bytes: &[u8]) -> impl Iterator<Item = (u64, u64, i32)> {
             bytes = &bytes[record.len()..];
             if head as u32 == SAMPLE {
                 return Some((word(record, 24)?, word(record, 8)?, word(record, 16)? as i32));
+            }
+            if head as u32 == LOST {
+                *lost += word(record, 16).unwrap_or(1);
             }
         }
     })
@@ -123,10 +154,12 @@ mod tests {
         put(2, &[1, 2]);
         put(9, &[78, 8 | 9 << 32, 900]);
         put(9, &[78]);
-        assert_eq!(decode(&bytes).collect::<Vec<_>>(), [(1000, 77, 5), (900, 78, 8)]);
+        let mut lost = 0;
+        assert_eq!(decode(&bytes, &mut lost).collect::<Vec<_>>(), [(1000, 77, 5), (900, 78, 8)]);
+        assert_eq!(lost, 2);
         for length in 0..bytes.len() {
-            assert!(decode(&bytes[..length]).count() <= 2);
+            assert!(decode(&bytes[..length], &mut 0).count() <= 2);
         }
-        assert_eq!(decode(&[0; 64]).count(), 0);
+        assert_eq!(decode(&[0; 64], &mut 0).count(), 0);
     }
 }

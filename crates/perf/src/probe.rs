@@ -32,3 +32,15 @@ pub fn open(kind: u32, file: &CStr, offset: u64, cpu: u32, rest: Attr) -> io::Re
     let attr = Attr { kind, config: 0, config1: file.as_ptr() as u64, config2: offset, sample_period: 1, ..rest };
     attr::open(&attr, ANY_PROCESS, cpu as i32)
 }
+
+/// As many descriptors as may be had: there is one for each probe and CPU. Programs that were forked before keep their limit.
+pub fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: reads into and sets from a live struct; a refusal shows when the descriptors run out.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}

@@ -70,12 +70,19 @@ impl Places {
             place.sort_unstable();
             place.dedup();
             let (repeat, after) = after.split_at(after.find(',').unwrap_or(after.len()));
-            let (count, stride) = repeated(repeat, place.len()).ok_or_else(wrong)?;
+            let (count, stride) = repeated(repeat).ok_or_else(wrong)?;
+            if place.len().saturating_mul(count as usize) > MOST {
+                return Err(wrong());
+            }
             for n in 0..count {
                 let moved = place.iter().map(|&cpu| u32::try_from(i64::from(cpu) + n * stride).ok());
                 places.push(moved.collect::<Option<Vec<u32>>>().ok_or_else(wrong)?);
             }
             rest = after.strip_prefix(',').unwrap_or(after);
+            let cpus: usize = places.iter().map(Vec::len).sum();
+            if cpus > MOST {
+                return Err(wrong());
+            }
             if after.len() == rest.len() && !rest.is_empty() || places.len() > MOST {
                 return Err(wrong());
             }
@@ -140,14 +147,14 @@ fn interval(text: &str) -> Option<Vec<u32>> {
     (0..length).map(|n| u32::try_from(lower + n * stride).ok()).collect()
 }
 
-/// Nothing, `:COUNT` or `:COUNT:STRIDE`; without a stride the places follow each other.
-fn repeated(text: &str, length: usize) -> Option<(i64, i64)> {
+/// Nothing, `:COUNT` or `:COUNT:STRIDE`; without a stride each is the next one up.
+fn repeated(text: &str) -> Option<(i64, i64)> {
     if text.is_empty() {
         return Some((1, 0));
     }
     let mut parts = text.strip_prefix(':')?.split(':');
     let count: i64 = parts.next()?.parse().ok()?;
-    let stride: i64 = parts.next().map_or(Some(length as i64), |part| part.parse().ok())?;
+    let stride: i64 = parts.next().map_or(Some(1), |part| part.parse().ok())?;
     let sound = parts.next().is_none() && (1..=MOST as i64).contains(&count) && stride.abs() <= MOST as i64;
     sound.then_some((count, stride))
 }
@@ -162,24 +169,35 @@ mod tests {
             Ok(Places::Explicit(places)) => places,
             other => panic!("{text}: {other:?}"),
         };
-        // The standard's own examples: all are the same.
+        // All are the same.
         let wanted = vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9, 10, 11], vec![12, 13, 14, 15]];
         for text in [
             "{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}",
             "{0:4},{4:4},{8:4},{12:4}",
             "{0:4}:4:4",
-            "{0:4}:4",
             " { 0 : 4 } : 4 : 4 ",
         ] {
             assert_eq!(explicit(text), wanted, "{text}");
         }
+        assert_eq!(explicit("{0:2}:2"), [[0, 1], [1, 2]]);
         assert_eq!(explicit("{0:3:2}"), [[0, 2, 4]]);
         assert_eq!(explicit("{6}:3:-2"), [[6], [4], [2]]);
         assert_eq!(Places::parse("cores"), Ok(Places::Abstract(Unit::Cores, None)));
         assert_eq!(Places::parse("sockets(2)"), Ok(Places::Abstract(Unit::Sockets, Some(2))));
-        for text in
-            ["{", "{}", "{0},", "{0}{1}", "{0:0}", "{0}:2:-1", "cores(0)", "cores(", "{a}", "{0:4:1:1}", "{0}:99999999"]
-        {
+        for text in [
+            "{",
+            "{}",
+            "{0},",
+            "{0}{1}",
+            "{0:0}",
+            "{0}:2:-1",
+            "cores(0)",
+            "cores(",
+            "{a}",
+            "{0:4:1:1}",
+            "{0}:99999999",
+            "{0:65536}:65536:0",
+        ] {
             assert!(Places::parse(text).is_err(), "{text}");
         }
         for text in ["{0:4}:4:4", "cores", "threads(3)", "{0,2},{1,3}"] {

@@ -250,6 +250,9 @@ impl Reader<'_> {
             if let Some(before) = phases.iter().find(|phase| phase.name == *name) {
                 self.fault(&text.name, format!("phase \"{name}\" is that of line {}", before.line));
             }
+            if let Some(of) = text.function.as_ref().filter(|of| of.get_ref().trim().is_empty()) {
+                self.fault(of, "function: a name is missing");
+            }
             if let (None, Some(module)) = (&text.function, &text.module) {
                 self.fault(module, "module belongs to function");
             }
@@ -407,6 +410,10 @@ impl Reader<'_> {
             (Some(name), None, None, None, None) => Some(Target::Static(name.get_ref().clone())),
             (None, Some(of), None, None, None) => site(self, of).map(Target::Heap),
             (None, None, Some(of), None, None) => site(self, of).map(Target::Map),
+            (None, None, None, Some(name), None) if name.get_ref().is_empty() => {
+                self.fault(name, "label: a name is missing");
+                None
+            }
             (None, None, None, Some(name), None) => Some(Target::Label(name.get_ref().clone())),
             (None, None, None, None, Some(any)) if *any.get_ref() => Some(Target::Any),
             _ => {

@@ -82,12 +82,17 @@ pub fn break_up(pid: i32, pages: &[u64]) {
     }
     // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
     let process = unsafe { OwnedFd::from_raw_fd(process as i32) };
-    for batch in pages.chunks(RANGES) {
+    let mut rest = pages;
+    while !rest.is_empty() {
+        let batch = &rest[..rest.len().min(RANGES)];
         let range = |&page: &u64| libc::iovec { iov_base: page as *mut libc::c_void, iov_len: 4096 };
         let ranges: Vec<libc::iovec> = batch.iter().map(range).collect();
         // SAFETY: a live array of that length; the addresses in it are the other process's.
-        unsafe {
+        let done = unsafe {
             libc::syscall(libc::SYS_process_madvise, process.as_raw_fd(), ranges.as_ptr(), ranges.len(), MADV_COLD, 0)
         };
+        // It stops at the first that is not there.
+        let done = usize::try_from(done).unwrap_or(0) / 4096;
+        rest = &rest[(done + usize::from(done < batch.len())).min(rest.len())..];
     }
 }

@@ -134,8 +134,8 @@ impl Session {
                 Owner::Named(if row.pid == row.tid { "stack of the main thread" } else { "stacks of threads" })
             }
             Touched::Other(Key::Label(at)) => {
-                let mut named = self.tasks.processes[process].space.labels.iter();
-                named.find(|(addr, _)| *addr == at).map_or(Owner::Nobody, |(_, label)| Owner::Named(&label.name))
+                let label = self.tasks.processes[process].space.labels.get(at);
+                label.map_or(Owner::Nobody, |label| Owner::Named(&label.name))
             }
             Touched::Other(key) => {
                 let row = self.named.get(process).and_then(|named| named.get(&key));
@@ -332,19 +332,13 @@ impl Session {
         object: Live,
         time: i64,
     ) -> Option<i32> {
-        let end = addr.saturating_add(object.bytes);
-        for (at, label) in self.tasks.processes[process].space.labels.remove_range(addr, end) {
-            self.unlabelled(process, at, label, time);
-        }
         let touched = self.touched.of(process).remove(&(kind, addr));
         touched.then(|| self.sink.object(live_row(process, kind, addr, object, time)))
     }
 
-    /// Memory lost the name that the program gave it: if it was touched, it gets its row.
-    pub(crate) fn unlabelled(&mut self, process: ProcessId, addr: u64, label: Label, time: i64) {
-        if label.touched {
-            self.sink.object(label_row(process, addr, &label, time));
-        }
+    /// Memory lost the name that the program gave it: if it was touched, it gets its row, whose number is returned.
+    pub(crate) fn unlabelled(&mut self, process: ProcessId, addr: u64, label: &Label, time: i64) -> Option<i32> {
+        label.touched.then(|| self.sink.object(label_row(process, addr, label, time)))
     }
 
     /// Rows of everything that was touched and is still there, as if the process ended at `time`.

@@ -15,12 +15,14 @@ use crate::tasks::{ProcessId, ThreadId};
 pub(crate) struct Tentative {
     address: u64,
     objects: Vec<Released>,
+    /// Names that ended with them, and their rows if they were touched.
+    names: Vec<(u64, Label, Option<i32>)>,
 }
 
 impl Tentative {
     /// What of it is to be taken back by a word about that address. Of another one, words in between were lost.
-    fn of(self, address: u64) -> Vec<Released> {
-        if self.address == address { self.objects } else { Vec::new() }
+    fn of(self, address: u64) -> Self {
+        if self.address == address { self } else { Self::default() }
     }
 }
 
@@ -123,7 +125,8 @@ impl Session {
             }
             Event::Free { address, version, .. } => {
                 if let Some(released) = self.release(process, address, version, time) {
-                    self.tentative.insert(thread, Tentative { address, objects: vec![released] });
+                    let names = self.names_end(process, address, released.bytes, time);
+                    self.tentative.insert(thread, Tentative { address, objects: vec![released], names });
                 }
             }
             // Done with, above.
@@ -139,12 +142,14 @@ impl Session {
                 // What no program maps, a stray pointer may have named.
                 if address.checked_add(bytes).is_some() {
                     let gone = self.tasks.processes[process].space.labels.insert(address, label);
-                    gone.into_iter().for_each(|(at, label)| self.unlabelled(process, at, label, time));
+                    gone.iter().for_each(|(at, label)| {
+                        self.unlabelled(process, *at, label, time);
+                    });
                 }
             }
             Event::Unlabel { address } => {
                 if let Some(label) = self.tasks.processes[process].space.labels.remove(address) {
-                    self.unlabelled(process, address, label, time);
+                    self.unlabelled(process, address, &label, time);
                 }
             }
             Event::Phase { ref name } => {
@@ -162,14 +167,15 @@ impl Session {
             }
             Event::Unmap { address, length, tentative: may_fail } => {
                 let removed = self.unmap(process, address, length, time);
-                if may_fail && !removed.is_empty() {
-                    self.tentative.insert(thread, Tentative { address, objects: removed });
+                let names = self.names_end(process, address, length, time);
+                if may_fail && !(removed.is_empty() && names.is_empty()) {
+                    self.tentative.insert(thread, Tentative { address, objects: removed, names });
                 }
             }
             Event::Ununmap { address, .. } => {
                 let tentative = tentative.of(address);
                 // Pieces that reached beyond the range are part of what is put back.
-                for Released { addr, object, .. } in &tentative {
+                for Released { addr, object, .. } in &tentative.objects {
                     let maps = &mut self.tasks.processes[process].space.maps;
                     maps.remove_range(*addr, addr.saturating_add(object.bytes));
                 }
@@ -193,9 +199,21 @@ impl Session {
     }
 
     fn freed(&mut self, pid: i32, address: u64, version: u32, time: i64) {
-        if let Some(process) = self.tasks.at(pid, time) {
-            self.release(process, address, version, time);
+        if let Some(process) = self.tasks.at(pid, time)
+            && let Some(released) = self.release(process, address, version, time)
+        {
+            self.names_end(process, address, released.bytes, time);
         }
+    }
+
+    /// Memory is gone, and with it the names of what was in it. Returns them, and their rows.
+    fn names_end(&mut self, process: ProcessId, addr: u64, bytes: u64, time: i64) -> Vec<(u64, Label, Option<i32>)> {
+        let gone = self.tasks.processes[process].space.labels.remove_range(addr, addr.saturating_add(bytes.max(1)));
+        let with_row = |(at, label): (u64, Label)| {
+            let row = self.unlabelled(process, at, &label, time);
+            (at, label, row)
+        };
+        gone.into_iter().map(with_row).collect()
     }
 
     /// Ends the block at `addr`, unless it is younger than the release.
@@ -256,6 +274,7 @@ impl Session {
         self.live(process, kind).remove(at);
         self.stacks.released(old.stack, old.bytes, Some(time.saturating_sub(old.start)));
         self.released(process, kind, at, old, time);
+        self.names_end(process, at, old.bytes, time);
     }
 
     fn live(&mut self, process: ProcessId, kind: SiteKind) -> &mut LiveObjects {
@@ -295,8 +314,12 @@ impl Session {
     }
 
     /// Puts back what was released by a call that failed. The rows that the release made are taken out again.
-    fn take_back(&mut self, process: ProcessId, released: Vec<Released>) {
-        for Released { kind, addr, object, row, bytes, lived } in released {
+    fn take_back(&mut self, process: ProcessId, tentative: Tentative) {
+        for (addr, label, row) in tentative.names {
+            row.into_iter().for_each(|row| self.sink.take_back(row));
+            self.tasks.processes[process].space.labels.insert(addr, label);
+        }
+        for Released { kind, addr, object, row, bytes, lived } in tentative.objects {
             self.stacks.revived(object.stack, bytes, lived);
             self.live(process, kind).insert(addr, object);
             if let Some(row) = row {

@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include "../emit/note.h"
 #include "../emit/ring.h"
+#include "../place/label.h"
 #include "../place/place.h"
 #include "hooks.h"
+#include "version.h"
 
 /* Copies a text into words, as much as there is room for. Returns how many. */
 static uint32_t copy(uint64_t *words, const char *text)
@@ -19,40 +21,9 @@ static uint32_t copy(uint64_t *words, const char *text)
     return count;
 }
 
-/* Where an emulator counts, what it has counted has to be sent before a name ends, and so its length is to be known. If there is no
- * room, what is counted between the name's end and that of its memory may go to the wrong one of both. */
-#define KEPT 256u
-static struct {
-    uint64_t address, bytes;
-} kept[KEPT];
-
-static void keep(uintptr_t address, uint64_t bytes)
-{
-    for (uint32_t i = 0; i < KEPT; i++) {
-        uint64_t old = nmm_load(&kept[i].address);
-        if ((old == 0 || old == address)
-            && __atomic_compare_exchange_n(&kept[i].address, &old, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            nmm_store(&kept[i].bytes, bytes);
-            return;
-        }
-    }
-}
-
-static uint64_t forget(uintptr_t address)
-{
-    for (uint32_t i = 0; i < KEPT; i++) {
-        uint64_t old = address;
-        const uint64_t bytes = nmm_load(&kept[i].bytes);
-        if (nmm_load(&kept[i].address) == address
-            && __atomic_compare_exchange_n(&kept[i].address, &old, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-            return bytes;
-    }
-    return 0;
-}
-
 void nmm_hook_numamma_v1_label(const void *address, size_t bytes, const char *name)
 {
-    struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
+    struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     if (address == NULL || bytes == 0 || name == NULL || name[0] == 0)
         return;
     nmm_place_label((uintptr_t)address, bytes, name);
@@ -61,27 +32,31 @@ void nmm_hook_numamma_v1_label(const void *address, size_t bytes, const char *na
     /* What was counted for its pages as a whole is no longer enough. */
     if (unlikely(nmm_process.exact)) {
         nmm_tell(NMM_NOTE_END, (uintptr_t)address, bytes);
-        keep((uintptr_t)address, bytes);
+        /* What it has counted is to be sent again before the name ends. */
+        nmm_label_begins((uintptr_t)address, bytes);
     }
+    /* A block that comes and goes at one place would keep the name: no event tells of its end. */
+    if (nmm_process.heap)
+        nmm_next_version(nmm_version_of((uintptr_t)address));
     uint64_t payload[2 + NMM_TEXT_WORDS] = {(uintptr_t)address, bytes};
     nmm_emit(self, (struct nmm_tag){NMM_LABEL, 0, 0}, payload, 2 + copy(payload + 2, name));
 }
 
 void nmm_hook_numamma_v1_unlabel(const void *address)
 {
-    struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
+    struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     nmm_place_unlabel((uintptr_t)address);
     if (self == NULL)
         return;
     if (unlikely(nmm_process.exact) && address != NULL)
-        nmm_tell(NMM_NOTE_END, (uintptr_t)address, forget((uintptr_t)address));
+        nmm_tell(NMM_NOTE_END, (uintptr_t)address, nmm_label_ends((uintptr_t)address));
     const uint64_t payload[] = {(uintptr_t)address};
     nmm_emit(self, (struct nmm_tag){NMM_UNLABEL, 0, 0}, payload, 1);
 }
 
 void nmm_hook_numamma_v1_phase(const char *name)
 {
-    struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
+    struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     nmm_place_phase(name);
     if (self == NULL)
         return;
@@ -91,7 +66,7 @@ void nmm_hook_numamma_v1_phase(const char *name)
 
 void nmm_hook_numamma_v1_wanted(int wanted)
 {
-    struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
+    struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     if (self != NULL)
         nmm_emit(self, (struct nmm_tag){NMM_WANTED, wanted != 0, 0}, NULL, 0);
 }

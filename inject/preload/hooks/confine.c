@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "../base/sys.h"
+#include "../place/place.h"
 #include "hooks.h"
 
 #ifndef SECCOMP_MODE_FILTER
@@ -45,7 +46,9 @@ void *nmm_real_syscall;
 
 __attribute__((used, visibility("hidden"))) void nmm_look_at_syscall(long number, long a, long b)
 {
-    if (nmm_process.segment == NULL)
+    if (unlikely(nmm_process.segment == NULL))
+        nmm_start();
+    if (nmm_process.segment == NULL && nmm_place.plan == NULL)
         return;
     if (number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER)
         nmm_be_quiet();

@@ -146,6 +146,8 @@ static inline void *real_realloc(void *old, size_t bytes)
         return nmm_real.realloc(old, bytes);
     if (unlikely(nmm_is_gathered(old)))
         return regrow(old, bytes);
+    if (unlikely(nmm_load(&nmm_place.labels)))
+        nmm_place_end_labels((uintptr_t)old);
     if (!nmm_may_be_placed(old))
         return nmm_real.realloc(old, bytes);
     return real_realloc_placed(old, bytes);

@@ -37,14 +37,43 @@ static struct nmm_placed *take_entry(uint32_t *index)
     return NULL;
 }
 
-/* The child of a fork has its parent's table, but what is in the list is its parent's. */
+/* The child of a fork has its parent's table, but what is in the list is its parent's. What is being placed anew at this moment is
+ * left to whoever does that: it may be this very thread, interrupted by a handler. */
 static struct nmm_placed *own(struct nmm_placed *entry)
+{
+    if (nmm_load(&entry->pid) != nmm_getpid())
+        return NULL;
+    for (;;) {
+        uint32_t live = NMM_PLACED_LIVE, moving = NMM_PLACED_MOVING;
+        if (__atomic_compare_exchange_n(&entry->state, &live, NMM_PLACED_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            return entry;
+        if (live != NMM_PLACED_MOVING
+            || __atomic_compare_exchange_n(&entry->state, &moving, NMM_PLACED_ENDED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            return NULL;
+    }
+}
+
+bool nmm_list_hold(struct nmm_placed *entry)
 {
     uint32_t live = NMM_PLACED_LIVE;
     return nmm_load(&entry->pid) == nmm_getpid()
-            && __atomic_compare_exchange_n(&entry->state, &live, NMM_PLACED_BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
-        ? entry
-        : NULL;
+        && __atomic_compare_exchange_n(&entry->state, &live, NMM_PLACED_MOVING, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void nmm_list_let(struct nmm_placed *entry)
+{
+    uint32_t moving = NMM_PLACED_MOVING;
+    if (__atomic_compare_exchange_n(&entry->state, &moving, NMM_PLACED_LIVE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return;
+    /* It may be another's memory by now, which then lies as if nothing had been asked for. */
+    nmm_ask_nothing(entry->address, entry->address + entry->bytes);
+    nmm_list_give(entry);
+}
+
+uint32_t nmm_list_length(void)
+{
+    const uint32_t next = nmm_load(&nmm_place.plan->next_placed), count = nmm_place.plan->placed.count;
+    return next < count && next + NMM_PLACED_TRIES < count ? next + NMM_PLACED_TRIES : count;
 }
 
 /* `numamma apply` may be reading it: the state is written last. */
@@ -149,7 +178,7 @@ bool nmm_list_take_range(uintptr_t low, uintptr_t high, void (*each)(struct nmm_
     }
     for (uint32_t i = 0; !few && i < SLOTS; i++) {
         const uint64_t key = nmm_load_acquire(&slots[i].key);
-        struct nmm_placed *placed = key > 2 && key - low < high - low ? take_slot(&slots[i], key) : NULL;
+        struct nmm_placed *placed = key > 2 && key % 2 == 0 && key - low < high - low ? take_slot(&slots[i], key) : NULL;
         if (placed != NULL) {
             each(placed);
             some = true;

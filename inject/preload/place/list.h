@@ -4,7 +4,15 @@
 
 #include "place.h"
 
-/* Notes an object of which the whole pages from `address` on were placed; the object is found by `key`. */
+/* So many of its places have ever been used. */
+uint32_t nmm_list_length(void);
+
+/* Holds a live object of this process, to place it anew; false if it is none. One that ends meanwhile is given back by nmm_list_let. */
+bool nmm_list_hold(struct nmm_placed *entry);
+void nmm_list_let(struct nmm_placed *entry);
+
+/* Notes an object of which the whole pages from `address` on were placed; the object is found by `key`: its address, or an
+ * odd number for what is no object of its own (see nmm_label_key). */
 void nmm_list_add(uintptr_t key, const struct nmm_placed *what);
 
 /* Takes the object out of this process' table: its place in the list, or NULL. The caller owns it, and gives it back. */

@@ -125,7 +125,7 @@ static uint32_t lower(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static uint32_t match(const struct wish *wish, const uintptr_t *frame, uint32_t *instance)
 {
-    const uint32_t count = nmm_place.plan->rules.count;
+    const uint32_t count = nmm_place.bases;
     uint32_t found = NMM_NO_RULE;
     bool places = false;
     for (uint32_t i = 0; i < count; i++) {

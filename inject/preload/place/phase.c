@@ -3,46 +3,82 @@
  * says so. */
 #include "phase.h"
 
+#include <errno.h>
+#include <signal.h>
+
 #include "../base/sys.h"
 #include "../emit/state.h"
 #include "list.h"
 #include "policy.h"
 #include "verify.h"
 
+static struct nmm_plan_process *processes(void)
+{
+    return (struct nmm_plan_process *)((char *)nmm_place.plan + nmm_place.plan->processes.at);
+}
+
+/* A place for `pid`, at most one for each: `phase` is what a new one begins in. */
+static struct nmm_plan_process *claim(int pid, uint32_t phase)
+{
+    const uint32_t count = nmm_place.plan->processes.count;
+    for (int again = 0; again < 2; again++) {
+        for (uint32_t i = 0; i < count; i++) {
+            struct nmm_plan_process *process = &processes()[i];
+            int there = nmm_load_acquire(&process->pid);
+            if (there == pid)
+                return process;
+            /* When all are taken, those of processes that are gone. */
+            if (there != 0 && (!again || nmm_syscall(SYS_kill, there, 0, 0, 0, 0, 0) != -ESRCH))
+                continue;
+            if (__atomic_compare_exchange_n(&process->pid, &there, pid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+                nmm_store_release(&process->phase, phase);
+                return process;
+            }
+        }
+    }
+    return NULL;
+}
+
 void nmm_join_phases(void)
 {
-    struct nmm_plan *plan = nmm_place.plan;
-    struct nmm_plan_process *processes = (struct nmm_plan_process *)((char *)plan + plan->processes.at);
-    const int pid = nmm_getpid();
-    nmm_place.own = NULL;
-    for (uint32_t i = 0; i < plan->processes.count && nmm_place.own == NULL; i++) {
-        int none = 0;
-        /* One of this pid was another program's, which ended. */
-        if (nmm_load(&processes[i].pid) == pid
-            || __atomic_compare_exchange_n(&processes[i].pid, &none, pid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-            nmm_place.own = &processes[i];
-    }
-    if (nmm_place.own != NULL)
-        nmm_store(&nmm_place.own->phase, 0);
+    if (nmm_place.plan->phases.count == 0)
+        return;
+    struct nmm_plan_process *process = claim(nmm_getpid(), 0);
+    if (process == NULL)
+        __atomic_fetch_add(&nmm_place.plan->no_phase, 1, __ATOMIC_RELAXED);
+    else
+        nmm_store_release(&process->phase, 0); /* what was executed before has ended */
+    nmm_store_release(&nmm_place.own, process);
+}
+
+void nmm_leave_phases(void)
+{
+    struct nmm_plan_process *process = nmm_load_acquire(&nmm_place.own);
+    if (process == NULL || nmm_load(&process->pid) != nmm_getpid())
+        return;
+    nmm_store(&process->phase, 0);
+    nmm_store_release(&process->pid, 0);
 }
 
 /* The child of a fork is in its parent's phase. */
 static struct nmm_plan_process *own(void)
 {
-    const struct nmm_plan_process *parents = nmm_place.own;
-    if (parents != NULL && nmm_load(&parents->pid) != nmm_getpid()) {
-        const uint32_t phase = nmm_load(&parents->phase);
-        nmm_join_phases();
-        if (nmm_place.own != NULL)
-            nmm_store(&nmm_place.own->phase, phase);
-    }
-    return nmm_place.own;
+    struct nmm_plan_process *known = nmm_load_acquire(&nmm_place.own);
+    if (known == NULL || nmm_load(&nmm_process.quiet) || nmm_load(&known->pid) == nmm_getpid())
+        return known;
+    struct nmm_plan_process *process = claim(nmm_getpid(), nmm_load(&known->phase));
+    if (process != NULL)
+        nmm_store_release(&nmm_place.own, process);
+    return process;
 }
 
 static uint32_t rule_in(uint32_t phase, uint32_t rule)
 {
     const struct nmm_plan *plan = nmm_place.plan;
     const uint32_t *overrides = (const uint32_t *)((const char *)plan + plan->overrides.at);
+    /* The plan lies in memory that a stray pointer may write to. */
+    if (rule >= plan->rules.count)
+        return 0;
     if (phase == 0 || phase > plan->phases.count)
         return rule;
     const uint32_t rules = plan->overrides.count / plan->phases.count;
@@ -53,44 +89,76 @@ static uint32_t rule_in(uint32_t phase, uint32_t rule)
 uint32_t nmm_rule_now(uint32_t rule)
 {
     const struct nmm_plan_process *process = own();
-    return process != NULL ? rule_in(nmm_load(&process->phase), rule) : rule;
+    return process != NULL ? rule_in(nmm_load_acquire(&process->phase), rule) : rule;
 }
 
-/* It is not taken out of the list meanwhile, so it may be freed by another thread: then some memory has a policy that it should not
- * have. A free that waited for us could wait for ever, in a signal handler of this thread. */
-static void place_anew(struct nmm_placed *placed, uint32_t phase)
+void nmm_ask_anew(struct nmm_placed *placed)
+{
+    const uint32_t rule = nmm_load(&placed->rule);
+    const uintptr_t low = nmm_load(&placed->address), high = low + nmm_load(&placed->bytes);
+    if (rule >= nmm_place.plan->rules.count)
+        return;
+    nmm_ask_nothing(low, high);
+    nmm_give_pieces(nmm_load(&placed->pieces));
+    const uint32_t page_bytes = nmm_place.rules[rule].page_bytes;
+    const struct nmm_pages pages = {.low = low, .high = high, .base = nmm_load(&placed->base), .unit = page_bytes > 4096 ? page_bytes : 4096};
+    nmm_store(&placed->pieces, nmm_ask(rule, &pages, -1));
+}
+
+static bool is_label(const struct nmm_placed *placed)
+{
+    const uint32_t rule = nmm_load(&placed->rule);
+    return rule < nmm_place.plan->rules.count && nmm_load(&placed->node) < 0
+        && nmm_place.rules[rule_in(0, nmm_place.rules[rule].base)].targets & NMM_TARGET_LABEL;
+}
+
+static void place_anew(struct nmm_placed *placed, uint32_t phase, bool always)
 {
     const uint32_t before = nmm_load(&placed->rule);
     if (before >= nmm_place.plan->rules.count || nmm_load(&placed->node) >= 0)
         return;
     const uint32_t rule = rule_in(phase, nmm_place.rules[before].base);
-    if (rule == before)
-        return;
-    nmm_read_back(placed);
-    nmm_store(&placed->rule, rule);
-    const struct nmm_plan_rule *of = &nmm_place.rules[rule];
-    const uintptr_t low = nmm_load(&placed->address), high = low + nmm_load(&placed->bytes);
-    if (rule != of->base) {
-        __atomic_fetch_add(&nmm_place.rules[rule].matched, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&nmm_place.rules[rule].bytes, high - low, __ATOMIC_RELAXED);
+    if (rule != before) {
+        nmm_read_back(placed);
+        nmm_store(&placed->rule, rule);
+        if (rule != nmm_place.rules[rule].base) {
+            __atomic_fetch_add(&nmm_place.rules[rule].matched, 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&nmm_place.rules[rule].bytes, nmm_load(&placed->bytes), __ATOMIC_RELAXED);
+        }
     }
-    nmm_ask_nothing(low, high);
-    nmm_give_pieces(__atomic_exchange_n(&placed->pieces, 0, __ATOMIC_ACQ_REL));
-    const struct nmm_pages pages = {.low = low, .high = high, .base = nmm_load(&placed->base),
-        .unit = of->page_bytes > 4096 ? of->page_bytes : 4096};
-    nmm_store(&placed->pieces, nmm_ask(rule, &pages, -1));
-    if (nmm_load_acquire(&placed->state) != NMM_PLACED_LIVE)
-        nmm_ask_nothing(low, high);
+    if (rule != before || always)
+        nmm_ask_anew(placed);
+}
+
+/* Memory that the program names may lie in an object that has a place of its own: it comes last, and anew. Whoever finds that the
+ * phase is another already leaves the rest to the thread that changed it. */
+void nmm_place_all_anew(void)
+{
+    const struct nmm_plan_process *process = own();
+    if (process == NULL || nmm_load(&nmm_process.quiet))
+        return;
+    const uint32_t phase = nmm_load_acquire(&process->phase);
+    for (int labels = 0; labels < 2; labels++) {
+        for (uint32_t i = 0, length = nmm_list_length(); i < length; i++) {
+            struct nmm_placed *placed = &nmm_place.placed[i];
+            if (nmm_load_acquire(&process->phase) != phase)
+                return;
+            if (nmm_load_acquire(&placed->state) != NMM_PLACED_LIVE || is_label(placed) != labels || !nmm_list_hold(placed))
+                continue;
+            place_anew(placed, phase, labels);
+            nmm_list_let(placed);
+        }
+    }
 }
 
 void nmm_place_phase(const char *name)
 {
     struct nmm_plan *plan = nmm_place.plan;
-    if (plan == NULL || plan->phases.count == 0)
+    if (plan == NULL || plan->phases.count == 0 || nmm_load(&nmm_process.quiet))
         return;
     struct nmm_plan_phase *phases = (struct nmm_plan_phase *)((char *)plan + plan->phases.at);
     uint32_t phase = 0;
-    if (name != NULL) {
+    if (name != NULL && *name != 0) {
         while (phase < plan->phases.count && !nmm_is_text(nmm_plan_text(phases[phase].text), name))
             phase++;
         /* The program may have more of them than the plan is about. */
@@ -100,12 +168,6 @@ void nmm_place_phase(const char *name)
         phase++;
     }
     struct nmm_plan_process *process = own();
-    if (process == NULL || __atomic_exchange_n(&process->phase, phase, __ATOMIC_ACQ_REL) == phase)
-        return;
-    const uint32_t next = nmm_load(&plan->next_placed), used = next + NMM_PLACED_TRIES;
-    for (uint32_t i = 0; i < plan->placed.count && (i < used || used < next); i++) {
-        struct nmm_placed *placed = &nmm_place.placed[i];
-        if (nmm_load_acquire(&placed->state) == NMM_PLACED_LIVE && nmm_load(&placed->pid) == nmm_getpid())
-            place_anew(placed, phase);
-    }
+    if (process != NULL && __atomic_exchange_n(&process->phase, phase, __ATOMIC_ACQ_REL) != phase)
+        nmm_place_all_anew();
 }

@@ -12,8 +12,10 @@
 #include "../emit/filter.h"
 #include "../hooks/hooks.h"
 #include "../hooks/thread.h"
+#include "../../wire/include/numamma_wire.h"
 #include "../unwind/unwind.h"
 #include "gather.h"
+#include "label.h"
 #include "list.h"
 #include "match.h"
 #include "phase.h"
@@ -82,9 +84,9 @@ static void leave_old_image(const struct nmm_plan *plan)
     const int pid = nmm_getpid();
     for (uint32_t i = 0; i < plan->placed.count; i++) {
         struct nmm_placed *placed = &nmm_place.placed[i];
-        uint32_t live = NMM_PLACED_LIVE;
-        if (nmm_load_acquire(&placed->state) == live && nmm_load(&placed->pid) == pid)
-            __atomic_compare_exchange_n(&placed->state, &live, NMM_PLACED_LEFT, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+        uint32_t state = nmm_load_acquire(&placed->state);
+        if ((state == NMM_PLACED_LIVE || state == NMM_PLACED_MOVING) && nmm_load(&placed->pid) == pid)
+            __atomic_compare_exchange_n(&placed->state, &state, NMM_PLACED_LEFT, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     }
 }
 
@@ -105,6 +107,8 @@ void nmm_place_join(void)
     nmm_place.nodes = (const uint32_t *)(start + plan->nodes.at);
     nmm_place.placed = (struct nmm_placed *)(start + plan->placed.at);
     nmm_place.least = plan->least_heap;
+    nmm_place.bases = plan->phases.count > 0 ? plan->overrides.count / plan->phases.count : plan->rules.count;
+    nmm_place.bases = nmm_place.bases < plan->rules.count ? nmm_place.bases : plan->rules.count;
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_store_release(&nmm_place.plan, plan);
     if (__atomic_fetch_add(&plan->joined, 1, __ATOMIC_RELAXED) > 0)
@@ -164,9 +168,13 @@ void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t
         rule = now;
     }
     const uint32_t pieces = nmm_ask(rule, &pages, node);
-    if (pieces > 0 || of->phased)
-        nmm_list_add(key, &(struct nmm_placed){.address = pages.low, .bytes = pages.high - pages.low, .base = pages.base,
+    if (pieces == 0 && !of->phased)
+        return;
+    nmm_list_add(key, &(struct nmm_placed){.address = pages.low, .bytes = pages.high - pages.low, .base = pages.base,
         .length = pages.high - pages.base, .rule = rule, .pid = nmm_getpid(), .node = node, .pieces = pieces});
+    /* Another phase may have begun before it was in the list. */
+    if (of->phased && nmm_rule_now(of->base) != rule)
+        nmm_place_all_anew();
 }
 
 /* The pages that hold nothing but the block: also the first, if there is only the allocator's own word before the block, and
@@ -232,57 +240,100 @@ bool nmm_place_end_block(uintptr_t block)
     return true;
 }
 
-void nmm_place_end_labels(uintptr_t block)
+/* What it was in, if that is placed, has this part back. */
+static void give_back(uintptr_t low, uintptr_t high)
 {
-    const size_t bytes = nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size((void *)block) : 0;
-    nmm_list_take_range(nmm_round_up(block, 4096), (block + bytes) & ~(uintptr_t)4095, end_and_free);
+    for (uint32_t i = 0, length = nmm_list_length(); i < length; i++) {
+        struct nmm_placed *placed = &nmm_place.placed[i];
+        const uintptr_t begin = nmm_load(&placed->address), end = begin + nmm_load(&placed->bytes);
+        if (nmm_load_acquire(&placed->state) != NMM_PLACED_LIVE || begin > low || end < high || !nmm_list_hold(placed))
+            continue;
+        nmm_ask_anew(placed);
+        nmm_list_let(placed);
+        return;
+    }
 }
 
+/* Addresses are even here, and this number is odd: no block and no mapping is found by it. */
+static uint64_t label_key(uintptr_t address) { return (uint64_t)address << 1 | 1; }
+
+static void end_label(uintptr_t address)
+{
+    struct nmm_placed *placed = nmm_list_take(label_key(address));
+    if (placed == NULL)
+        return;
+    const uintptr_t low = placed->address, high = low + placed->bytes;
+    end_and_free(placed);
+    give_back(low, high);
+}
+
+static bool is_allocators(const void *function)
+{
+    return (uintptr_t)function - nmm_process.allocator_low < nmm_process.allocator_high - nmm_process.allocator_low;
+}
+
+/* Of an allocator that does not tell how large its blocks are, names are known at their starts alone. */
+void nmm_place_end_labels(uintptr_t block)
+{
+    if (block >= nmm_load(&nmm_labels_high))
+        return;
+    const bool told = nmm_real.malloc_usable_size != NULL && is_allocators((const void *)nmm_real.malloc_usable_size);
+    const size_t bytes = told ? nmm_real.malloc_usable_size((void *)block) : 1;
+    nmm_labels_end(block, block + bytes, end_label);
+}
+
+/* As far as names go: what is longer is cut. */
 bool nmm_is_text(const char *a, const char *b)
 {
-    while (*a && *a == *b)
-        a++, b++;
-    return *a == *b;
+    for (uint32_t i = 0; i < 8 * NMM_TEXT_WORDS; i++)
+        if (a[i] != b[i] || a[i] == 0)
+            return a[i] == b[i];
+    return true;
 }
 
 const char *nmm_plan_text(uint32_t at) { return (const char *)nmm_place.plan + nmm_place.plan->texts.at + at; }
 
-/* Found by their first page, as mappings are: a block that they lie in may end before they do. */
 void nmm_place_label(uintptr_t address, uint64_t bytes, const char *name)
 {
-    if (nmm_place.plan == NULL)
+    if (nmm_place.plan == NULL || bytes > 1ul << 46 || address > 1ul << 47)
         return;
+    nmm_place_unlabel(address);
     const struct nmm_plan_label *labels = (const void *)((const char *)nmm_place.plan + nmm_place.plan->labels.at);
     for (uint32_t i = 0; i < nmm_place.plan->labels.count; i++) {
-        const struct nmm_plan_rule *rule = &nmm_place.rules[labels[i].rule];
+        const uint32_t number = labels[i].rule;
+        if (number >= nmm_place.plan->rules.count)
+            return;
+        const struct nmm_plan_rule *rule = &nmm_place.rules[number];
         if (bytes < rule->least || bytes > rule->most || !nmm_is_text(nmm_plan_text(labels[i].text), name))
             continue;
-        const uint32_t instance = __atomic_fetch_add(&nmm_place.instances[labels[i].rule], 1, __ATOMIC_RELAXED);
+        const uint32_t instance = __atomic_fetch_add(&nmm_place.instances[number], 1, __ATOMIC_RELAXED);
         if (instance < rule->first || instance > rule->last)
             return;
+        if (!nmm_label_begins(address, bytes)) {
+            __atomic_fetch_add(&nmm_place.rules[number].unlisted, 1, __ATOMIC_RELAXED);
+            return;
+        }
+        nmm_store_release(&nmm_place.labels, 1);
+        /* A block's first page is its own but for the allocator's word before it; that of a part is not. */
         uintptr_t low = address, high = address + bytes;
         own_pages(&low, &high);
-        nmm_place_unlabel(address);
-        nmm_store(&nmm_place.labels, 1);
-        nmm_place_pages(labels[i].rule, low, high - low, nmm_round_up(low, 4096), -1);
+        nmm_place_pages(number, low, high - low, label_key(address), -1);
         return;
     }
 }
 
 void nmm_place_unlabel(uintptr_t address)
 {
-    if (nmm_place.plan != NULL && nmm_load(&nmm_placed_any)) {
-        uintptr_t low = address, high = low;
-        own_pages(&low, &high);
-        nmm_place_end_block(nmm_round_up(low, 4096));
-    }
+    if (nmm_place.plan != NULL && nmm_load(&nmm_place.labels) && nmm_label_ends(address) != 0)
+        end_label(address);
 }
 
 bool nmm_place_end_mappings(uintptr_t address, uint64_t bytes)
 {
-    if (nmm_place.plan == NULL || nmm_place.plan->least_map == UINT64_MAX || bytes < 4096)
+    if (nmm_place.plan == NULL || bytes < 4096)
         return false;
-    return nmm_list_take_range(address, address + bytes, end);
+    const bool labels = nmm_load_acquire(&nmm_place.labels) && nmm_labels_end(address, address + bytes, end_label);
+    return (nmm_place.plan->least_map != UINT64_MAX && nmm_list_take_range(address, address + bytes, end)) || labels;
 }
 
 /* mremap takes one mapping only, and pieces are several: with one policy they are one again. */
@@ -298,4 +349,6 @@ void nmm_place_finish(void)
 {
     if (nmm_place.plan != NULL && nmm_load(&nmm_place.plan->joined) > 0)
         nmm_list_take_all(end);
+    if (nmm_place.plan != NULL)
+        nmm_leave_phases();
 }

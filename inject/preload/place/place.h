@@ -34,6 +34,7 @@ struct nmm_place {
     uint32_t opened;                /* threads that look whether a library has come */
     uint64_t seen_modules;          /* by the loader's count */
     uint32_t gathers;               /* rules that gather small objects */
+    uint32_t bases;                 /* rules that have targets, before those of phases */
     uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
     uint32_t threads;               /* that were created */
     uint32_t labels;                /* 1: memory that the program names was placed; it may lie in any block */

@@ -57,8 +57,11 @@ static int bind(uintptr_t low, uintptr_t high, int mode, const struct mask *mask
 
 static void count(uint64_t *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 
+/* What is not mapped has no place: it was unmapped, or freed by another thread, or the program named what it does not have. */
 static void failed(uint32_t rule, int error)
 {
+    if (error == EFAULT)
+        return;
     struct nmm_plan_rule *of = &nmm_place.rules[rule];
     count(&of->failed);
     nmm_store(&of->last_error, (uint32_t)error);
@@ -68,7 +71,7 @@ static void failed(uint32_t rule, int error)
 
 /* The first of the modes that the kernel takes. To be bound where there is no room means to be killed, and so only a strict plan
  * binds: the others prefer. */
-static void ask(uint32_t rule, uintptr_t low, uintptr_t high, const int *modes, const struct mask *mask)
+static bool ask(uint32_t rule, uintptr_t low, uintptr_t high, const int *modes, const struct mask *mask)
 {
     int error = 0;
     for (const int *mode = modes; *mode >= 0; mode++) {
@@ -76,24 +79,25 @@ static void ask(uint32_t rule, uintptr_t low, uintptr_t high, const int *modes, 
         if (error == 0) {
             if (mode != modes)
                 count(&nmm_place.rules[rule].fell_back);
-            return;
+            return true;
         }
         if (error != EINVAL || nmm_place.plan->strict)
             break;
     }
     failed(rule, error);
+    return false;
 }
 
-static void ask_one(uint32_t rule, uintptr_t low, uintptr_t high, uint32_t node)
+static bool ask_one(uint32_t rule, uintptr_t low, uintptr_t high, uint32_t node)
 {
     static const int firm[] = {MPOL_BIND, -1}, mild[] = {MPOL_PREFERRED, -1};
     struct mask mask = {0};
     set(&mask, node);
-    ask(rule, low, high, nmm_place.plan->strict ? firm : mild, &mask);
+    return ask(rule, low, high, nmm_place.plan->strict ? firm : mild, &mask);
 }
 
 /* The policies that are the kernel's. */
-static void ask_as_a_whole(uint32_t rule, const struct nmm_pages *pages)
+static bool ask_as_a_whole(uint32_t rule, const struct nmm_pages *pages)
 {
     static const int firm[] = {MPOL_BIND, -1};
     static const int many[] = {MPOL_PREFERRED_MANY, MPOL_BIND, -1}, one[] = {MPOL_PREFERRED, -1};
@@ -109,9 +113,9 @@ static void ask_as_a_whole(uint32_t rule, const struct nmm_pages *pages)
     case NMM_POLICY_PREFERRED: modes = of->nodes == 1 ? one : many; break;
     case NMM_POLICY_INTERLEAVE: modes = interleave; break;
     case NMM_POLICY_WEIGHTED: modes = weighted; break;
-    default: return;
+    default: return false;
     }
-    ask(rule, pages->low, pages->high, modes, &mask);
+    return ask(rule, pages->low, pages->high, modes, &mask);
 }
 
 static uintptr_t clip(uintptr_t address, const struct nmm_pages *pages)
@@ -144,10 +148,11 @@ static uint32_t count_pieces(const struct nmm_plan_rule *rule, const struct nmm_
     return count;
 }
 
-static void ask_by_piece(uint32_t rule, const struct nmm_pages *pages)
+static bool ask_by_piece(uint32_t rule, const struct nmm_pages *pages)
 {
     const struct nmm_plan_rule *of = &nmm_place.rules[rule];
     struct nmm_piece piece = {0};
+    bool some = false;
     while (nmm_next_piece(nmm_place.plan, of, nmm_page_count(pages), pages->unit, &piece)) {
         const uintptr_t border = clip(pages->base + piece.last * pages->unit, pages);
         if (border % HUGE != 0 && border < pages->high)
@@ -158,8 +163,9 @@ static void ask_by_piece(uint32_t rule, const struct nmm_pages *pages)
         const uintptr_t low = clip(pages->base + piece.first * pages->unit, pages);
         const uintptr_t high = clip(pages->base + piece.last * pages->unit, pages);
         if (low < high)
-            ask_one(rule, low, high, nmm_place.nodes[of->node + piece.node]);
+            some |= ask_one(rule, low, high, nmm_place.nodes[of->node + piece.node]);
     }
+    return some;
 }
 
 uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
@@ -181,13 +187,12 @@ uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
     if (is_coarse(of, pages))
         for (uintptr_t page = pages->low & ~(HUGE - 1); page < pages->high; page += HUGE)
             break_up(page < pages->low ? pages->low : page);
-    if (node >= 0)
-        ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node]);
-    else if (nmm_has_pieces(of))
-        ask_by_piece(rule, pages);
-    else
-        ask_as_a_whole(rule, pages);
-    return pieces;
+    const bool some = node >= 0 ? ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node])
+        : nmm_has_pieces(of)    ? ask_by_piece(rule, pages)
+                                : ask_as_a_whole(rule, pages);
+    if (!some)
+        nmm_give_pieces(pieces);
+    return some ? pieces : 0;
 }
 
 void nmm_ask_nothing(uintptr_t low, uintptr_t high)

@@ -2,6 +2,7 @@
 
 #include "../base/sys.h"
 #include "../emit/state.h"
+#include "label.h"
 #include "lay.h"
 
 /* Pages per call; on the program's stack, so few. */
@@ -20,15 +21,25 @@ static bool is_any(const struct nmm_plan_rule *rule, int node)
     return false;
 }
 
+static bool is_label(const struct nmm_plan_rule *rule)
+{
+    return rule->base < nmm_place.plan->rules.count && nmm_place.rules[rule->base].targets & NMM_TARGET_LABEL;
+}
+
 /* Pages from `low` to `high`, all of which belong on the rule's node number `node`, -1: on any of its nodes. */
 static void read_pages(const struct nmm_plan_rule *rule, uintptr_t low, uintptr_t high, int32_t node, struct tally *tally)
 {
     uint64_t pages[BATCH];
     int status[BATCH] = {0};
+    /* Parts that the program has named, and that the plan places apart, are read as such. */
+    const bool parts = nmm_load(&nmm_place.labels) && !is_label(rule);
     while (low < high) {
         uint32_t count = 0;
         for (; count < BATCH && low < high; low += 4096)
-            pages[count++] = low;
+            if (!parts || !nmm_label_holds(low))
+                pages[count++] = low;
+        if (count == 0)
+            break;
         const long result = nmm_load(&nmm_process.quiet)
             ? -1
             : nmm_syscall(SYS_move_pages, 0, count, (long)pages, 0, (long)status, 0);
@@ -54,7 +65,10 @@ static void add(uint64_t *counter, uint64_t value)
 
 void nmm_read_back(const struct nmm_placed *placed)
 {
-    struct nmm_plan_rule *rule = &nmm_place.rules[placed->rule];
+    const uint32_t number = nmm_load(&placed->rule);
+    if (number >= nmm_place.plan->rules.count)
+        return;
+    struct nmm_plan_rule *rule = &nmm_place.rules[number];
     struct tally tally = {0};
     if (rule->policy == NMM_POLICY_FIRST_TOUCH && placed->node < 0)
         return;

@@ -148,6 +148,8 @@ struct nmm_placed {
 #define NMM_PLACED_FREE 0u
 #define NMM_PLACED_LIVE 1u
 #define NMM_PLACED_BUSY 2u
+#define NMM_PLACED_MOVING 4u /* live, and being placed anew */
+#define NMM_PLACED_ENDED 5u  /* it ended meanwhile: whoever places it anew gives it back */
 #define NMM_PLACED_LEFT 3u /* by a process that became another program: as it was read last */
 
 /* So many places are looked at for room, from nmm_plan.next_placed on; what lies behind has never been used. */
@@ -170,7 +172,7 @@ struct nmm_plan {
     uint32_t joined;            /* processes */
     uint32_t stopped;           /* strict: 1 + the rule that failed; the program is to be ended */
     uint32_t next_placed;       /* where to look for room in the list */
-    uint32_t pad;
+    uint32_t no_phase;          /* processes without room in the table: they are in no phase */
     uint64_t pinned, not_pinned; /* threads */
     uint64_t pad2[4];
 };

@@ -39,6 +39,8 @@ pub const PLACED_FREE: u32 = 0;
 pub const PLACED_LIVE: u32 = 1;
 pub const PLACED_BUSY: u32 = 2;
 pub const PLACED_LEFT: u32 = 3;
+pub const PLACED_MOVING: u32 = 4;
+pub const PLACED_ENDED: u32 = 5;
 pub const PLACED_TRIES: u32 = 64;
 
 /// `struct nmm_plan_rule`.
@@ -207,7 +209,7 @@ pub struct Header {
     pub joined: AtomicU32,
     pub stopped: AtomicU32,
     pub next_placed: AtomicU32,
-    pub pad: AtomicU32,
+    pub no_phase: AtomicU32,
     pub pinned: AtomicU64,
     pub not_pinned: AtomicU64,
     pub pad2: [AtomicU64; 4],

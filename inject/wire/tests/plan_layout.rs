@@ -88,7 +88,7 @@ fn facts() -> BTreeMap<String, u64> {
         joined,
         stopped,
         next_placed,
-        pad,
+        no_phase,
         pinned,
         not_pinned,
         pad2
@@ -121,6 +121,8 @@ fn facts() -> BTreeMap<String, u64> {
         ("NMM_PLACED_LIVE", plan::PLACED_LIVE.into()),
         ("NMM_PLACED_BUSY", plan::PLACED_BUSY.into()),
         ("NMM_PLACED_LEFT", plan::PLACED_LEFT.into()),
+        ("NMM_PLACED_MOVING", plan::PLACED_MOVING.into()),
+        ("NMM_PLACED_ENDED", plan::PLACED_ENDED.into()),
         ("NMM_PLACED_TRIES", plan::PLACED_TRIES.into()),
     ] {
         fact(format!("value {name}"), value);

@@ -20,7 +20,7 @@ const OVERHEAD: f64 = 0.02;
 pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
     let plan = plan_of(&arguments)?;
     let failed = |error: ApplyError| Failure::with_code(&error, error.exit_code());
-    let placement = Placement::prepare(&plan, &arguments.command).map_err(failed)?;
+    let mut placement = Placement::prepare(&plan, &arguments.command).map_err(failed)?;
     if let Some(path) = arguments.report.as_ref().filter(|_| !arguments.show) {
         std::fs::write(path, "").map_err(|error| Failure::new(format!("--report {}: {error}", path.display())))?;
     }
@@ -32,9 +32,9 @@ pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &arguments.record {
-        return run_recorded(&arguments, output, &placement);
+        return run_recorded(&arguments, output, &mut placement);
     }
-    let outcome = apply(&placement, &arguments.command).map_err(failed)?;
+    let outcome = apply(&mut placement, &arguments.command).map_err(failed)?;
     tell(&arguments, &outcome.achieved)?;
     Ok(end(outcome.ended, &outcome.achieved))
 }
@@ -98,7 +98,7 @@ pub fn recording(command: &[OsString], output: &Path, force: bool, environment: 
     }
 }
 
-fn run_recorded(arguments: &Apply, output: &Path, placement: &Placement) -> Result<ExitCode, Failure> {
+fn run_recorded(arguments: &Apply, output: &Path, placement: &mut Placement) -> Result<ExitCode, Failure> {
     let watch = placement.watch();
     let options = recording(&arguments.command, output, arguments.force, placement.environment());
     let outcome = record(&options).map_err(|error| Failure::with_code(&error, error.exit_code()))?;

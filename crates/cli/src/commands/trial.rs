@@ -99,7 +99,7 @@ fn remote(candidate: &Candidate, arguments: &Try) -> Result<Option<f64>, Failure
     match &candidate.plan {
         None => drop(under(Vec::new())?),
         Some(plan) => {
-            let placement = Placement::prepare(plan, &arguments.command)
+            let mut placement = Placement::prepare(plan, &arguments.command)
                 .map_err(|error| Failure::with_code(&error, error.exit_code()))?;
             let watch = placement.watch();
             let recorded = under(placement.environment());

@@ -155,7 +155,7 @@ impl Events {
     /// # Errors
     /// If the kernel refuses one.
     pub fn probe(&mut self, kind: u32, probes: &[Probe]) -> io::Result<()> {
-        raise_file_limit();
+        probe::raise_file_limit();
         for (number, of) in probes.iter().enumerate() {
             let path = CString::new(of.file.as_os_str().as_bytes())?;
             let registers = of.needs_registers();
@@ -211,18 +211,6 @@ impl Events {
             self.bytes.clear();
             ring.drain(&mut self.bytes);
             decode(&self.bytes, &self.sources, records);
-        }
-    }
-}
-
-/// There is a descriptor for each probe and CPU. The program was forked before: its limit stays as it is.
-fn raise_file_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: reads into and sets from a live struct; a refusal shows when the descriptors run out.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Space {
             images: Rc::clone(&self.images),
             heap: self.heap.fork(),
             maps: self.maps.fork(),
-            labels: self.labels.clone(),
+            labels: self.labels.fork(),
             wanted: self.wanted,
         }
     }
