@@ -58,15 +58,40 @@ fn parts_of_a_pool_have_their_names() {
     assert_eq!(others, 0);
 }
 
-/// A name ends with the memory that has it.
+/// A name ends with the memory that has it, though nobody takes it back.
 #[test]
 fn the_next_block_is_not_called_so() {
     let place = Place::alone();
-    place.record().arg(build::helper("annotated")).args(["names", "500"]).run().success();
+    let source = r#"
+        #include <stdlib.h>
+        #include <string.h>
+        #include <time.h>
+        #include "numamma.h"
+        static void sweep(volatile char *p, int milliseconds) {
+            for (clock_t end = clock() + milliseconds * (CLOCKS_PER_SEC / 1000); clock() < end;)
+                for (int i = 0; i < 1 << 20; i += 64) p[i]++;
+        }
+        int main(void) {
+            char *first = malloc(1 << 20), *small = malloc(100);
+            numamma_label(first, 1 << 20, "grid");
+            numamma_label(small, 100, "small");
+            sweep(first, 300);
+            free(first);
+            free(small);
+            char *next = malloc(1 << 20), *again = malloc(100);
+            sweep(next, 900);
+            for (int i = 0; i < 1 << 28; i++) ((volatile char *)again)[i % 100]++;
+            return 0;
+        }"#;
+    let include = format!("-I{}", build::root().join("inject/annotate").display());
+    let program = place.compile("gcc", "next", source, &["-O1", &include]);
+    place.record().arg(&program).run().success();
     let report = Report::of(&place.dataset());
-    let input = named(&report, "input");
-    let pool = report.objects.iter().find(|o| o.kind == "heap" && o.samples > 0).expect("the rest of the pool");
-    assert!(pool.samples > input.samples / 2, "{} {}", pool.samples, input.samples);
+    let heap: u64 = report.objects.iter().filter(|object| object.kind == "heap").map(|object| object.samples).sum();
+    let grid = named(&report, "grid").samples;
+    assert!(grid * 2 < heap && heap > 500, "{grid} {heap}");
+    let small = report.objects.iter().find(|object| object.name == "small").map_or(0, |object| object.samples);
+    assert!(small < 20, "{small}");
 }
 
 #[test]
@@ -227,4 +252,136 @@ fn other_languages() {
     let marks = Dataset::open(&place.dataset()).expect("a recording").read::<MarkerRow>().expect("its marks");
     assert_eq!(marks.iter().map(|mark| mark.name.as_str()).collect::<Vec<_>>(), ["solve", ""]);
     assert_eq!(named(&Report::of(&place.dataset()), "left").bytes, 1 << 20);
+}
+
+/// What happens to memory that has a name in a plan, and how many mappings have a policy afterwards.
+const ENDS: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include "numamma.h"
+    static int policies(void) {
+        static char text[1 << 20];
+        FILE *maps = fopen("/proc/self/numa_maps", "r");
+        size_t length = fread(text, 1, sizeof text - 1, maps);
+        int found = 0;
+        fclose(maps);
+        text[length] = 0;
+        for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+            found += strstr(line, "interleave") || strstr(line, "prefer") || strstr(line, "bind");
+        return found;
+    }
+    static volatile int stop;
+    static void *allocate(void *x) {
+        while (!stop) { char *p = malloc(1 << 20); p[0] = 1; free(p); }
+        return x;
+    }
+    int main(int argc, char **argv) {
+        const size_t n = 8 << 20;
+        const int what = argc > 1 ? argv[1][0] : 0;
+        char *small = malloc(100), *block = malloc(n);
+        char *map = mmap(0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(block, 1, n);
+        memset(map, 1, n);
+        setvbuf(stdout, NULL, _IONBF, 0);
+        switch (what) {
+        case 's': numamma_label(block, n, "grid"); free(small); break;
+        case 'f': numamma_label(block, n, "grid"); free(block); block = malloc(n); break;
+        case 'r': numamma_label(block, n, "grid"); block = realloc(block, 4 * n); break;
+        case 'u': numamma_label(map + n / 4, n / 4, "grid"); munmap(map, n); break;
+        case 'p': numamma_label(map + n / 4, n / 2, "grid"); munmap(map + n / 2, n / 2); break;
+        case 'x': numamma_label(map + n / 4, n / 4, "grid");
+            mmap(map, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0); break;
+        case 'm': numamma_label(map + n / 4, n / 4, "grid");
+            if (mremap(map, n, 2 * n, MREMAP_MAYMOVE) == MAP_FAILED) return 1;
+            break;
+        case 'n': numamma_label(block, n, "grid"); numamma_label(block, n, "other"); break;
+        case 'h': numamma_label(block, (size_t)-1 / 2, "grid"); numamma_label((char *)4096, n, "grid"); break;
+        case 'c': {
+            pthread_t thread;
+            pthread_create(&thread, NULL, allocate, NULL);
+            for (int i = 0; i < 3000; i++) numamma_phase(i & 1 ? "later" : NULL);
+            stop = 1;
+            pthread_join(thread, NULL);
+            break;
+        }
+        }
+        if (what != 's')
+            numamma_phase("later");
+        printf("%d\n", policies());
+        return 0;
+    }"#;
+
+#[test]
+fn names_end_with_their_memory() {
+    let place = Place::together();
+    let include = format!("-I{}", build::root().join("inject/annotate").display());
+    let program = place.compile("gcc", "ends", ENDS, &["-O1", "-pthread", &include]);
+    let plan = place.path("plan.toml");
+    let label = "[[object]]\nlabel = \"grid\"\npolicy = \"interleave\"\n[object.phase.later]\npolicy = \"preferred\"\nnodes = [0]\n";
+    // A strict plan ends a program whose memory cannot be placed: what is gone is nothing that cannot.
+    fs::write(&plan, format!("version = 1\nmode = \"strict\"\n[[phase]]\nname = \"later\"\n{label}"))
+        .expect("write the plan");
+    let policies = |what: &str| {
+        let run = Run::numamma().args(["apply", "-q"]).arg(&plan).arg("--").arg(&program).arg(what).run().success();
+        run.out().trim().parse::<u32>().expect("a number")
+    };
+    assert_eq!(policies("small block"), 1, "the end of another block ended it");
+    for what in ["freed", "realloc", "unmapped", "part of it unmapped", "x: mapped anew", "moved", "named anew", "huge"]
+    {
+        assert_eq!(policies(what), 0, "{what}");
+    }
+    // Blocks come and go while phases do.
+    let both = "version = 1\nmode = \"strict\"\n[[phase]]\nname = \"later\"\n[[object]]\nheap = \"*\"\nmin-size = \"64 KiB\"\n\
+                policy = \"interleave\"\n[object.phase.later]\npolicy = \"bind\"\nnodes = [0]\n";
+    fs::write(&plan, both).expect("write the plan");
+    for _ in 0..3 {
+        policies("concurrent");
+    }
+}
+
+/// Names in memory that has a place of its own: neither takes the other's.
+#[test]
+fn a_name_within_a_placed_block() {
+    let place = Place::together();
+    let source = r#"
+        #include <stdlib.h>
+        #include <string.h>
+        #include "numamma.h"
+        int main(int argc, char **argv) {
+            char *block = aligned_alloc(4096, 8 << 20);
+            numamma_unlabel(block);
+            if (argc > 1) numamma_label(block, 1 << 20, argv[1]);
+            if (argc > 2) numamma_unlabel(block);
+            memset(block, 1, 8 << 20);
+            numamma_phase("later");
+            return 0;
+        }"#;
+    let include = format!("-I{}", build::root().join("inject/annotate").display());
+    let program = place.compile("gcc", "within", source, &["-O1", &include]);
+    let (plan, report) = (place.path("plan.toml"), place.path("placed.json"));
+    let text = "version = 1\n[[phase]]\nname = \"later\"\n[[object]]\nheap = \"*\"\nmin-size = \"4 MiB\"\npolicy = \"interleave\"\n\
+                [object.phase.later]\npolicy = \"block\"\n[[object]]\nlabel = \"grid\"\npolicy = \"preferred\"\nnodes = [0]\n";
+    fs::write(&plan, text).expect("write the plan");
+    for (arguments, block, grid) in
+        [(&[][..], 2048, 0), (&["other"], 2048, 0), (&["grid"], 1792, 256), (&["grid", "end"], 2048, 0)]
+    {
+        let run = Run::numamma().args(["apply", "-q"]).arg(&plan).arg("--report").arg(&report).arg("--").arg(&program);
+        run.args(arguments).run().success();
+        let placed: Value = serde_json::from_slice(&fs::read(&report).expect("a report")).expect("JSON");
+        let right = |name: &str| {
+            let rules = placed["rules"].as_array().expect("a list");
+            let rule = rules.iter().find(|rule| rule["object"] == name).expect("a rule");
+            assert_eq!(rule["pages"]["elsewhere"], 0, "{rule:#}");
+            rule["pages"]["right"].as_u64().expect("a count")
+        };
+        // The allocator's word behind the block may share its last page.
+        for name in ["heap blocks", "heap blocks in later"] {
+            assert!((block - 1..=block + 1).contains(&right(name)), "{arguments:?}, {name}: {placed:#}");
+        }
+        assert_eq!(right("grid"), grid, "{arguments:?}: {placed:#}");
+    }
 }

@@ -653,3 +653,42 @@ fn callers_tell_blocks_of_one_place_apart() {
     );
     faulty.outcome.exits(OWN_FAILURE).fails_clearly(&["plan.toml:4", "callers belong to a place"]);
 }
+
+/// libseccomp comes by syscall(): what a program forbids itself, the library in it does not do.
+#[test]
+fn a_program_that_confines_itself_lives() {
+    let place = Place::together();
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <linux/audit.h>
+        #include <linux/filter.h>
+        #include <linux/seccomp.h>
+        #include <stddef.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/prctl.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int main(void) {
+            char *before = malloc(8 << 20);
+            memset(before, 1, 8 << 20);
+            struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 2, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_move_pages, 1, 0),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+            };
+            struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) return 2;
+            char *after = malloc(8 << 20);
+            memset(after, 1, 8 << 20);
+            free(before);
+            free(after);
+            return 3;
+        }"#;
+    let program = place.compile("gcc", "confined", source, &["-O1"]);
+    let applied = apply(&place, None, &["--policy", "interleave"], &[&program]);
+    applied.outcome.exits(3);
+}

@@ -49,10 +49,11 @@ impl Markers {
                 let came = arrivals.wait(if last { Duration::ZERO } else { LOOK });
                 calls += came.len() as u64 + arrivals.lost;
                 // Of each process the last: what it has left behind it needs no place any more.
-                let latest: BTreeMap<i32, usize> = came.iter().map(|arrival| (arrival.pid, arrival.place)).collect();
-                for (pid, place) in latest {
-                    begin(&shared, &compiled, pid, compiled.markers()[place].phase);
+                let mut of: BTreeMap<i32, Vec<u32>> = BTreeMap::new();
+                for arrival in &came {
+                    of.entry(arrival.pid).or_default().push(compiled.markers()[arrival.place].phase);
                 }
+                of.iter().for_each(|(pid, phases)| begin(&shared, &compiled, *pid, phases));
                 if last {
                     return Vec::new();
                 }

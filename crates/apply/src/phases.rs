@@ -8,16 +8,15 @@ use numamma_wire::{SharedPlan, plan as wire};
 
 use crate::readback::{misplaced, read_one};
 
-/// As the library does it for phases that the program itself announces (`inject/preload/place/phase.c`), but for policies of memory:
+/// The last of `phases`, which began one after the other. As the library does it for phases that the program itself announces (`inject/preload/place/phase.c`), but for policies of memory:
 /// another process cannot set them. What is used for the first time from now on still goes where the former phase wanted it.
-pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phase: u32) {
-    let Some(process) = process(shared, pid) else {
-        shared.header().no_phase.fetch_add(1, Relaxed);
-        return;
-    };
-    if let Some(phase) = (phase as usize).checked_sub(1).and_then(|n| shared.phases().get(n)) {
+pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phases: &[u32]) {
+    // Probes are in all processes that execute the file.
+    let Some(process) = process(shared, pid) else { return };
+    for phase in phases.iter().filter_map(|&phase| shared.phases().get((phase as usize).checked_sub(1)?)) {
         phase.begun.fetch_add(1, Relaxed);
     }
+    let Some(&phase) = phases.last() else { return };
     if process.phase.swap(phase, AcqRel) == phase {
         return;
     }
@@ -67,9 +66,21 @@ pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phase: u
 
 /// The place of a process in the plan's table. A child of a fork that has placed nothing yet has none.
 fn process(shared: &SharedPlan, pid: i32) -> Option<&wire::Process> {
-    let known = || shared.processes().iter().find(|process| process.pid.load(Acquire) == pid);
-    known().or_else(|| {
-        let mut free = shared.processes().iter().filter(|process| process.pid.load(Relaxed) == 0);
-        free.find(|process| process.pid.compare_exchange(0, pid, AcqRel, Relaxed).is_ok())
-    })
+    let known = shared.processes().iter().find(|process| process.pid.load(Acquire) == pid);
+    if known.is_some() || !is_ours(shared, pid) {
+        return known;
+    }
+    let mut free = shared.processes().iter().filter(|process| process.pid.load(Relaxed) == 0);
+    let found = free.find(|process| process.pid.compare_exchange(0, pid, AcqRel, Relaxed).is_ok());
+    if found.is_none() {
+        shared.header().no_phase.fetch_add(1, Relaxed);
+    }
+    found
+}
+
+/// Whether a process has the plan in its environment.
+fn is_ours(shared: &SharedPlan, pid: i32) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let named = format!("{}={}", wire::ENVIRONMENT, shared.path().display());
+    environment.split(|&byte| byte == 0).any(|variable| variable == named.as_bytes())
 }

@@ -130,25 +130,32 @@ static void place_anew(struct nmm_placed *placed, uint32_t phase, bool always)
         nmm_ask_anew(placed);
 }
 
-/* Memory that the program names may lie in an object that has a place of its own: it comes last, and anew. Whoever finds that the
- * phase is another already leaves the rest to the thread that changed it. */
+/* Another thread may change the phase meanwhile. It finds what we hold taken, and goes on; so we look again when it is free. */
+static void place_now(const struct nmm_plan_process *process, struct nmm_placed *placed, bool always)
+{
+    uint32_t phase;
+    do {
+        phase = nmm_load_acquire(&process->phase);
+        if (!nmm_list_hold(placed))
+            return;
+        place_anew(placed, phase, always);
+        nmm_list_let(placed);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    } while (nmm_load_acquire(&process->phase) != phase);
+}
+
+/* Memory that the program names may lie in an object that has a place of its own: it comes last, and always. */
 void nmm_place_all_anew(void)
 {
     const struct nmm_plan_process *process = own();
     if (process == NULL || nmm_load(&nmm_process.quiet))
         return;
-    const uint32_t phase = nmm_load_acquire(&process->phase);
-    for (int labels = 0; labels < 2; labels++) {
+    for (int labels = 0; labels < 2; labels++)
         for (uint32_t i = 0, length = nmm_list_length(); i < length; i++) {
             struct nmm_placed *placed = &nmm_place.placed[i];
-            if (nmm_load_acquire(&process->phase) != phase)
-                return;
-            if (nmm_load_acquire(&placed->state) != NMM_PLACED_LIVE || is_label(placed) != labels || !nmm_list_hold(placed))
-                continue;
-            place_anew(placed, phase, labels);
-            nmm_list_let(placed);
+            if (nmm_load_acquire(&placed->state) == NMM_PLACED_LIVE && is_label(placed) == labels)
+                place_now(process, placed, labels);
         }
-    }
 }
 
 void nmm_place_phase(const char *name)
@@ -168,6 +175,6 @@ void nmm_place_phase(const char *name)
         phase++;
     }
     struct nmm_plan_process *process = own();
-    if (process != NULL && __atomic_exchange_n(&process->phase, phase, __ATOMIC_ACQ_REL) != phase)
+    if (process != NULL && __atomic_exchange_n(&process->phase, phase, __ATOMIC_SEQ_CST) != phase)
         nmm_place_all_anew();
 }
