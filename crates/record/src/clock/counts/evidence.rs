@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::lift::{Code, Effect, STACK_POINTER};
 use super::super::machine::Machine;
-use super::graph::{Counter, Graph, Place};
+use super::graph::{Counter, Graph, Place, Step};
 
 /// A pair of samples with more samples of the thread between them is not taken for one stay in a loop.
 const LONGEST_GAP: u64 = 64;
@@ -160,6 +160,16 @@ impl State<'_> {
             Place::Immediate(value) => Some(value as u64),
         }
     }
+
+    /// By how much a counter grows; `None` if it does not, or that is not known.
+    fn step(&self, step: Step, wide: bool) -> Option<i64> {
+        let from_register = match step.register {
+            Some((register, times)) => (self.machine.register(register)? as i64).wrapping_mul(times),
+            None => 0,
+        };
+        let by = step.constant.wrapping_add(from_register);
+        Some(if wide { by } else { i64::from(by as i32) }).filter(|&by| by != 0)
+    }
 }
 
 impl Evidence {
@@ -268,13 +278,17 @@ fn direction(code: &Code, graph: &Graph, sample: &Sample<'_>) -> Option<bool> {
 /// By how much a counter moved on between two samples, in rounds; less than 0 if it stood further on before. `None` if it does
 /// not count these rounds, or that is not known.
 fn rounds(counter: &Counter, before: State<'_>, after: State<'_>) -> Option<f64> {
+    let step = before.step(counter.step, counter.wide)?;
+    if after.step(counter.step, counter.wide) != Some(step) {
+        return None;
+    }
     let (before, after) = (before.value(counter.place)?, after.value(counter.place)?);
     let moved = match counter.wide {
         true => after.wrapping_sub(before) as i64,
         false => i64::from((after as u32).wrapping_sub(before as u32) as i32),
     };
-    let rounds = moved.checked_div(counter.step)?;
-    (moved % counter.step == 0).then_some(rounds as f64)
+    let rounds = moved.checked_div(step)?;
+    (moved.wrapping_rem(step) == 0).then_some(rounds as f64)
 }
 
 /// Rounds until a counter comes to its bound; `None` if it is beyond.
@@ -284,6 +298,6 @@ fn left(counter: &Counter, bound: Place, state: State<'_>) -> Option<f64> {
         true => bound.wrapping_sub(at) as i64,
         false => i64::from((bound as u32).wrapping_sub(at as u32) as i32),
     };
-    let rounds = way.checked_div(counter.step)?;
+    let rounds = way.checked_div(state.step(counter.step, counter.wide)?)?;
     (rounds >= 0).then_some(rounds as f64)
 }

@@ -88,9 +88,22 @@ impl From<Value> for Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     pub place: Place,
-    pub step: i64,
+    pub step: Step,
     /// 64 bits; else 32.
     pub wide: bool,
+}
+
+/// By how much a counter grows: a constant, and a multiple of a register that stays the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub constant: i64,
+    pub register: Option<(u8, i64)>,
+}
+
+impl From<i64> for Step {
+    fn from(constant: i64) -> Self {
+        Self { constant, register: None }
+    }
 }
 
 /// A branch that leaves the loop when a counter has come to a bound that stays the same.
@@ -119,7 +132,7 @@ impl Graph {
             let mut counters = graph.counters(code, n, &dominators);
             for (slot, step) in frame.counters() {
                 let place = Place::Slot(graph.slot(slot));
-                counters.push(Counter { place, step, wide: slot.wide });
+                counters.push(Counter { place, step: step.into(), wide: slot.wide });
             }
             graph.loops[n].counters = counters;
             graph.loops[n].tests = graph.tests(code, n, &frame);
@@ -316,27 +329,41 @@ impl Graph {
                 once |= op.writes;
                 let in_each_round = self.blocks[block].innermost == Some(n)
                     && latches.iter().all(|&latch| dominators.dominates(block, latch));
+                let by = |register: u8, times: i64, constant: i64| Step { constant, register: Some((register, times)) };
                 let step = match op.effect {
                     Effect::Arithmetic { op: Arithmetic::Add, to, from: Value::Immediate(by), wide } => {
-                        Some((to, by, wide))
+                        Some((to, by.into(), wide))
                     }
                     Effect::Arithmetic { op: Arithmetic::Sub, to, from: Value::Immediate(by), wide } => {
-                        Some((to, by.wrapping_neg(), wide))
+                        Some((to, by.wrapping_neg().into(), wide))
                     }
-                    Effect::Address { to, operand, wide }
-                        if operand.base == Some(to) && operand.index.is_none() && !operand.thread_relative =>
-                    {
-                        Some((to, operand.displacement, wide))
+                    Effect::Arithmetic { op: Arithmetic::Add, to, from: Value::Register(from), wide } if from != to => {
+                        Some((to, by(from, 1, 0), wide))
+                    }
+                    Effect::Arithmetic { op: Arithmetic::Sub, to, from: Value::Register(from), wide } if from != to => {
+                        Some((to, by(from, -1, 0), wide))
+                    }
+                    Effect::Address { to, operand, wide } if operand.base == Some(to) && !operand.thread_relative => {
+                        match operand.index {
+                            None => Some((to, operand.displacement.into(), wide)),
+                            Some(index) if index != to => {
+                                Some((to, by(index, operand.scale.into(), operand.displacement), wide))
+                            }
+                            Some(_) => None,
+                        }
                     }
                     _ => None,
                 };
-                if let Some((register, step, wide)) = step.filter(|(_, step, _)| in_each_round && *step != 0) {
+                if let Some((register, step, wide)) = step.filter(|(_, step, _)| in_each_round && *step != 0.into()) {
                     steps[usize::from(register)] = Some(Counter { place: Place::Register(register), step, wide });
                 }
             }
         }
+        // What is added must be the same in all rounds.
+        let is_fixed =
+            |counter: &Counter| counter.step.register.is_none_or(|(register, _)| (once | often) >> register & 1 == 0);
         let steady = (0..16_u8).zip(steps).filter(|(register, _)| (once & !often) >> register & 1 == 1);
-        steady.filter_map(|(_, counter)| counter).collect()
+        steady.filter_map(|(_, counter)| counter).filter(is_fixed).collect()
     }
 
     /// The number of a slot, a new one if need be.
@@ -585,7 +612,7 @@ mod tests {
         assert_eq!(graph.blocks.len(), 3);
         let [only] = graph.loops.as_slice() else { panic!("{:?}", graph.loops) };
         assert_eq!((only.header, only.blocks.as_slice()), (1, &[1][..]));
-        assert_eq!(only.counters, [Counter { place: Place::Register(1), step: 1, wide: true }]);
+        assert_eq!(only.counters, [Counter { place: Place::Register(1), step: Step::from(1), wide: true }]);
         assert_eq!(only.tests, [Test { counter: 0, bound: Place::Register(6) }]);
     }
 
@@ -602,7 +629,7 @@ mod tests {
         let [only] = graph.loops.as_slice() else { panic!("{:?}", graph.loops) };
         let slot = |displacement| Slot { base: 5, displacement, wide: true };
         assert_eq!(graph.slots, [slot(-8), slot(-16)]);
-        assert_eq!(only.counters, [Counter { place: Place::Slot(0), step: 1, wide: true }]);
+        assert_eq!(only.counters, [Counter { place: Place::Slot(0), step: Step::from(1), wide: true }]);
         assert_eq!(only.tests, [Test { counter: 0, bound: Place::Slot(1) }]);
     }
 
@@ -617,7 +644,7 @@ mod tests {
         ];
         let (_, graph) = graph(&bytes);
         assert_eq!(graph.slots, [Slot { base: 4, displacement: 12, wide: false }]);
-        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Slot(0), step: 2, wide: false }]);
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Slot(0), step: Step::from(2), wide: false }]);
         assert_eq!(graph.loops[0].tests, [Test { counter: 0, bound: Place::Immediate(999) }]);
         // Written in two places, or half of it by another store: no counter.
         let mut twice = bytes;
@@ -642,7 +669,7 @@ mod tests {
             (outer.blocks.as_slice(), inner.blocks.as_slice(), inner.parent),
             (&[0, 1, 2][..], &[1][..], Some(0))
         );
-        let counters: Vec<(Place, i64)> = outer.counters.iter().map(|c| (c.place, c.step)).collect();
+        let counters: Vec<(Place, i64)> = outer.counters.iter().map(|c| (c.place, c.step.constant)).collect();
         // rcx starts anew in each round of the outer loop.
         assert_eq!(counters, [(Place::Register(2), -1), (Place::Register(7), 64)]);
         assert_eq!(outer.tests, [Test { counter: 0, bound: Place::Immediate(0) }]);
@@ -650,10 +677,24 @@ mod tests {
     }
 
     #[test]
+    fn a_step_may_be_in_a_register() {
+        // L: mov [rdi+rcx*8],eax; add rcx,rdx; cmp rcx,rsi; jl L; ret
+        let bytes = [0x89, 0x04, 0xcf, 0x48, 0x01, 0xd1, 0x48, 0x39, 0xf1, 0x7c, 0xf5, 0xc3];
+        let (_, graph) = graph(&bytes);
+        let step = Step { constant: 0, register: Some((2, 1)) };
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(1), step, wide: true }]);
+        assert_eq!(graph.loops[0].tests, [Test { counter: 0, bound: Place::Register(6) }]);
+        // L: inc rdx; add rcx,rdx; cmp rdx,rsi; jl L; ret: it is not the same each time.
+        let bytes = [0x48, 0xff, 0xc2, 0x48, 0x01, 0xd1, 0x48, 0x39, 0xf2, 0x7c, 0xf5, 0xc3];
+        let (_, graph) = super::tests::graph(&bytes);
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(2), step: Step::from(1), wide: true }]);
+    }
+
+    #[test]
     fn what_is_not_counted_in_each_round_is_no_counter() {
         // L: test al,al; je M; inc rcx; M: dec rdx; jne L; ret
         let (_, graph) = graph(&[0x84, 0xc0, 0x74, 0x03, 0x48, 0xff, 0xc1, 0x48, 0xff, 0xca, 0x75, 0xf4, 0xc3]);
-        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(2), step: -1, wide: true }]);
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(2), step: Step::from(-1), wide: true }]);
     }
 
     #[test]
@@ -661,7 +702,7 @@ mod tests {
         // L: call +0; inc rcx; inc rbx; cmp rbx,rbp; jne L; ret
         let bytes = [0xe8, 0, 0, 0, 0, 0x48, 0xff, 0xc1, 0x48, 0xff, 0xc3, 0x48, 0x39, 0xeb, 0x75, 0xf0, 0xc3];
         let (_, graph) = graph(&bytes);
-        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(3), step: 1, wide: true }]);
+        assert_eq!(graph.loops[0].counters, [Counter { place: Place::Register(3), step: Step::from(1), wide: true }]);
         assert_eq!(graph.loops[0].tests, [Test { counter: 0, bound: Place::Register(5) }]);
     }
 
