@@ -188,7 +188,7 @@ fn thousands_of_threads() {
     let mut findings = common::findings();
     findings.threads = (0..2000).map(common::thread).collect();
     findings.objects = vec![common::object(0, "shared", "heap", 1 << 20, 1.0, &[0.0005; 2000])];
-    let report = text(&findings, &by(By::Object, 160));
+    let report = text(&findings, &by(By::Object, 200));
     assert!(report.contains("2 000 (<1 % each)"), "{report}");
     let report = text(&findings, &by(By::Thread, 100));
     assert!(report.contains("… 1 980 threads more"), "{report}");
@@ -233,7 +233,7 @@ fn what_was_left_out_of_the_recording_is_said() {
         left_out: 12_345,
         thinned: 4,
     };
-    let report = text(&findings, &by(By::Object, 160));
+    let report = text(&findings, &by(By::Object, 200));
     let kept = "from 2.00 s for 500 ms of the run · where the program says so · inside solve · \
                 accesses to grid, 0x1000-0x1fff (12 345 samples left out) · thinned 4x";
     assert!(report.contains(kept), "{report}");
