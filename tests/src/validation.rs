@@ -121,7 +121,7 @@ fn score(comparison: &Comparison, off: Variation, counted: f64) -> Score {
         score.cost += object.cost.share / 2.0;
         score.object(0.0, object.accesses.share, object.accesses.ground, object.accesses.error);
     }
-    score.owners = comparison.ownership.as_ref().and_then(|ownership| ownership.thread.accuracy_by_accesses);
+    score.owners = comparison.ownership.as_ref().and_then(|ownership| ownership.thread.accuracy);
     score
 }
 
