@@ -156,3 +156,59 @@ fn counts_at_the_shortest_period() {
     }
     assert!(first(&report).accesses.writes > 0.0, "{:?}", first(&report));
 }
+
+/// Counters of unoptimised code are on the frame: without its bytes nothing was counted. Those of optimised code may have a step that only
+/// a register knows. (A function that calls none may have its frame below the stack pointer, where the kernel does not look.)
+#[test]
+fn counters_on_the_frame() {
+    let source = r#"
+        enum { N = 1 << 21 };
+        long reads[N], writes[N];
+        __attribute__((noinline)) void sweep(long from, long step) {
+            for (long i = from; i < N; i += STEP) {
+                long sum = reads[i] + reads[N - 1 - i] + reads[i ^ 1];
+                writes[i] = sum;
+            }
+        }
+        int main(int argc, char **argv) {
+            (void)argv;
+            for (int round = 0; round < 300; round++) sweep(argc - 1, argc);
+            return 0;
+        }"#;
+    for flags in [&["-O0", "-mno-red-zone", "-DSTEP=1"][..], &["-O1", "-DSTEP=step"]] {
+        let place = Place::alone();
+        let program = place.compile("gcc", "program", source, flags);
+        place.record().arg(&program).run().success();
+        let report = Report::of(&place.dataset());
+        let of = |name: &str| {
+            let found = report.objects.iter().find(|object| object.name == name);
+            found.unwrap_or_else(|| panic!("{flags:?}: no {name} in {:?}", report.objects)).accesses.clone()
+        };
+        let rounds = 300.0 * f64::from(1 << 21);
+        let (reads, writes) = (of("reads").reads / (3.0 * rounds), of("writes").writes / rounds);
+        assert!((0.9..1.1).contains(&reads) && (0.9..1.1).contains(&writes), "{flags:?}: {reads} {writes}");
+    }
+}
+
+/// A loop shorter than the time between two samples, in one that counts on. The outer one was taken to be entered as often as it goes
+/// round: a fifth was counted, and stated.
+#[test]
+fn an_inner_loop_is_as_long_as_it_says() {
+    let source = r#"
+        static long reads[8192], writes[8192];
+        int main(void) {
+            for (long round = 0; round < 60000; round++)
+                for (long i = 0; i < 8192; i++) {
+                    long sum = reads[i] + reads[8191 - i] + reads[i ^ 1];
+                    writes[i] = sum;
+                }
+            return 0;
+        }"#;
+    let place = Place::alone();
+    let program = place.compile("gcc", "program", source, &["-O0", "-mno-red-zone"]);
+    place.record().arg(&program).run().success();
+    let report = Report::of(&place.dataset());
+    let object = report.objects.iter().find(|object| object.name == "writes").expect("it is written");
+    let part = object.accesses.writes / (60_000.0 * 8192.0);
+    assert!((0.9..1.1).contains(&part), "{part}");
+}

@@ -1,6 +1,6 @@
 //! Prints how far estimated counts are off exact ones, for the documentation.
 //!
-//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N]`
+//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N]`
 //!
 //! Workloads are built in many ways and do the same work each time; ordinary programs run on files made here.
 
@@ -34,9 +34,10 @@ fn main() -> ExitCode {
             ("--quick", _) => quick = true,
             ("--flags", 1..) => with.flags = arguments.next(),
             ("--threads", 1..) => with.threads = arguments.next().and_then(|text| text.parse().ok()),
+            ("--longer", 1..) => with.longer = arguments.next().and_then(|text| text.parse().ok()),
             ("--only", 1..) => only = arguments.next().unwrap_or_default().split(',').map(String::from).collect(),
             _ => {
-                eprintln!("usage: validate [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N]");
+                eprintln!("usage: validate [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N]");
                 return ExitCode::from(2);
             }
         }
@@ -61,6 +62,8 @@ fn main() -> ExitCode {
 struct With {
     flags: Option<String>,
     threads: Option<u32>,
+    /// So many times the work.
+    longer: Option<u32>,
 }
 
 fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
@@ -76,7 +79,7 @@ fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path
                     continue;
                 };
                 for &threads in &threads {
-                    let seconds = PathBuf::from((f64::from(readings) * READING).to_string());
+                    let seconds = PathBuf::from((f64::from(readings * with.longer.unwrap_or(1)) * READING).to_string());
                     let command = vec![binary.clone(), seconds];
                     let title = format!("{name}, {compiler} {}, {threads} threads", flags.join(" "));
                     cases.push(Case { name: title, command, threads });

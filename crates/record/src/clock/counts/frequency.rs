@@ -99,6 +99,9 @@ fn rate_of(counter: &CounterEvidence) -> Option<Rate> {
     if close.good < LEAST_PAIRS || close.rounds <= 0.0 {
         return None;
     }
+    if begins_anew_unseen(&counter.gaps) {
+        return None;
+    }
     let (mut pairs, mut moved, mut time) = (close.good, close.rounds, close.time);
     if let Some(rounds) = rounds_of(&counter.remaining) {
         let per_ns = close.rounds / close.time;
@@ -112,6 +115,24 @@ fn rate_of(counter: &CounterEvidence) -> Option<Rate> {
         }
     }
     Some(Rate { per_ns: moved / time, pairs })
+}
+
+/// Whether a loop begins anew between most pairs of samples, and only seems not to. Where it is a little shorter than the shortest times
+/// between samples, its counter stands a little further on at the second sample of each such pair, whole turns later. Such a loop shows at
+/// times that are twice as long: half of those pairs are broken at once. Of any other loop twice as many are as before.
+fn begins_anew_unseen(gaps: &[Pairs]) -> bool {
+    let broken =
+        |gap: &Pairs| (f64::from(gap.broken) / f64::from(gap.good + gap.broken), f64::from(gap.good + gap.broken));
+    let known = |gap: &&Pairs| gap.good + gap.broken >= LEAST_PAIRS;
+    let first_broken = gaps.iter().position(|gap| known(&gap) && broken(gap).0 > MOST_BROKEN);
+    let Some(at) = first_broken else { return false };
+    let Some(before) = gaps[..at].iter().rposition(|gap| gap.good + gap.broken > 0) else { return false };
+    let ((now, pairs), (then, pairs_before)) = (broken(&gaps[at]), broken(&gaps[before]));
+    let times = (1_u32 << (at - before).min(16)) as f64;
+    // What few pairs hide: one more that is broken, and three standard errors.
+    let expected = times * (then * pairs_before + 1.0) / (pairs_before + 2.0);
+    let spread = 3.0 * (0.25 / pairs).sqrt();
+    expected < 0.5 && now > expected + spread.max(0.1)
 }
 
 /// Rounds of a loop from one entry to the next, if they are the same each time.
@@ -295,7 +316,11 @@ impl<'a> System<'a> {
         }
         let even = (leaving / entering).sqrt();
         let (mut inner, mut outer) = (1.0, 1.0);
-        if let Some(rate) = self.rates[n] {
+        if let (Some(rate), Some(rounds)) = (self.rates[n], self.rounds[n]) {
+            // Else the loop might as well be entered each time anew.
+            outer = (rate / rounds / entering.max(leaving)).powf(0.25);
+            inner = (rate - entering * outer).max(0.1 * rate) / again;
+        } else if let Some(rate) = self.rates[n] {
             inner = rate / (entering + again);
         } else if let Some(rounds) = self.rounds[n] {
             outer = (again / (entering.max(leaving) * (rounds - 1.0))).powf(0.25);
@@ -376,6 +401,39 @@ mod tests {
 
     fn near(got: f64, expected: f64) {
         assert!((got / expected - 1.0).abs() < 0.05, "{got} instead of {expected}");
+    }
+
+    /// Pairs of samples in a loop of `lap` nanoseconds and `rounds` rounds, 24 us apart and more, at all phases.
+    fn pairs(lap: f64, rounds: f64) -> CounterEvidence {
+        let mut counter = CounterEvidence::default();
+        for gap in (24_000..400_000).step_by(400) {
+            for phase in 0..101 {
+                let from = f64::from(phase) / 101.0;
+                let to = (from + f64::from(gap) / lap).fract();
+                let class = ((gap as u64 / 4000).max(1).ilog2() as usize).min(counter.gaps.len() - 1);
+                let pairs = &mut counter.gaps[class];
+                if to >= from {
+                    pairs.good += 1;
+                    pairs.rounds += (to - from) * rounds;
+                    pairs.time += f64::from(gap);
+                } else {
+                    pairs.broken += 1;
+                }
+            }
+        }
+        counter
+    }
+
+    #[test]
+    fn whole_turns_between_samples_are_not_overlooked() {
+        // Shorter than the shortest time between two samples, by little or by much: what the counter moved on by is not what it made.
+        for lap in [1_000.0, 5_000.0, 12_000.0, 17_500.0, 20_000.0, 22_000.0, 23_500.0] {
+            assert!(rate_of(&pairs(lap, 8192.0)).is_none(), "{lap}");
+        }
+        for lap in [400_000.0, 1_000_000.0, 1e9] {
+            let rate = rate_of(&pairs(lap, 8192.0)).expect("it is long enough");
+            near(rate.per_ns * lap, 8192.0);
+        }
     }
 
     #[test]
