@@ -132,7 +132,8 @@ fn begins_anew_unseen(gaps: &[Pairs]) -> bool {
     // What few pairs hide: one more that is broken, and three standard errors.
     let expected = times * (then * pairs_before + 1.0) / (pairs_before + 2.0);
     let spread = 3.0 * (0.25 / pairs).sqrt();
-    expected < 0.5 && now > expected + spread.max(0.1)
+    // Times are not spread evenly over a class, so twice as many may be four times.
+    now > 2.0 * expected + spread.max(0.1)
 }
 
 /// Rounds of a loop from one entry to the next, if they are the same each time.
