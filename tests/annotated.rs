@@ -212,7 +212,7 @@ fn other_languages() {
     let annotate = build::root().join("inject/annotate");
     if skip::installed("gfortran") {
         let source = "program p\n use numamma\n real(8), allocatable :: grid(:,:)\n allocate(grid(512, 512))\n \
-                      call numamma_label(grid(:, 1:256), 'left')\n call numamma_phase('solve ')\n do i = 1, 50\n \
+                      call numamma_label(grid(:, 1:256), 'left')\n call numamma_phase('solve ')\n do i = 1, 3000\n \
                       grid(:, 1:256) = grid(:, 1:256) + 1\n end do\n call numamma_unlabel(grid)\n call numamma_phase('')\n \
                       call numamma_begin()\n call numamma_end()\n print *, sum(grid(:, 1:256)) > 0\nend program\n";
         fs::write(place.path("p.f90"), source).expect("write the program");
@@ -233,7 +233,7 @@ fn other_languages() {
             let mut grid = vec![0_u64; 1 << 18];
             numamma_annotate::label(&grid[..1 << 17], "left");
             numamma_annotate::phase(Some("solve"));
-            for _ in 0..50 {
+            for _ in 0..2000 {
                 grid.iter_mut().for_each(|x| *x = std::hint::black_box(*x + 1));
             }
             numamma_annotate::unlabel(&grid);

@@ -17,8 +17,7 @@ use crate::phases::begin;
 
 /// How often to look whether the program has ended.
 const LOOK: Duration = Duration::from_millis(200);
-/// A call of a function that is watched takes the program 10 to 40 us longer. So many of them in a second are no phases, and it is not
-/// watched any more.
+/// Each call of a function that is watched enters the kernel. So many of them in a second are no phases, and it is not watched any more.
 const MOST: u64 = 2000;
 
 /// Watches functions.
@@ -47,8 +46,7 @@ impl Markers {
             loop {
                 let last = asked.load(Ordering::Acquire);
                 let came = arrivals.wait(if last { Duration::ZERO } else { LOOK });
-                calls += came.len() as u64 + arrivals.lost;
-                // Of each process the last: what it has left behind it needs no place any more.
+                calls += came.len() as u64 + std::mem::take(&mut arrivals.lost);
                 let mut of: BTreeMap<i32, Vec<u32>> = BTreeMap::new();
                 for arrival in &came {
                     of.entry(arrival.pid).or_default().push(compiled.markers()[arrival.place].phase);

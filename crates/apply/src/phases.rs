@@ -8,8 +8,9 @@ use numamma_wire::{SharedPlan, plan as wire};
 
 use crate::readback::{misplaced, read_one};
 
-/// The last of `phases`, which began one after the other. As the library does it for phases that the program itself announces (`inject/preload/place/phase.c`), but for policies of memory:
-/// another process cannot set them. What is used for the first time from now on still goes where the former phase wanted it.
+/// Places a process as the last of `phases` wants it, which began one after the other: as the library does it for phases that the program
+/// itself announces (`inject/preload/place/phase.c`), but for policies of memory, which another process cannot set. What is used for the
+/// first time from now on still goes where the former phase wanted it.
 pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phases: &[u32]) {
     // Probes are in all processes that execute the file.
     let Some(process) = process(shared, pid) else { return };
@@ -20,7 +21,7 @@ pub(crate) fn begin(shared: &SharedPlan, compiled: &Compiled, pid: i32, phases: 
     if process.phase.swap(phase, AcqRel) == phase {
         return;
     }
-    for (n, placed) in shared.placed().iter().enumerate() {
+    for (n, placed) in shared.used().iter().enumerate() {
         if placed.state.load(Acquire) != wire::PLACED_LIVE
             || placed.pid.load(Relaxed) != pid
             || placed.node.load(Relaxed) >= 0

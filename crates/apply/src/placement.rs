@@ -24,7 +24,6 @@ pub struct Placement {
     compiled: Arc<Compiled>,
     shared: Arc<SharedPlan>,
     plan: String,
-    cpus: Vec<u32>,
     markers: Option<Markers>,
     /// What could not be had.
     remarks: Vec<String>,
@@ -68,21 +67,15 @@ impl Placement {
             .share()
             .map_err(|source| ApplyError::System { what: "creating shared memory for the plan", source })?;
         let plan = plan.path.to_string_lossy().into_owned();
-        let mut placement = Self {
-            compiled: Arc::new(compiled),
-            shared: Arc::new(shared),
-            plan,
-            cpus: machine.online_cpus().collect(),
-            markers: None,
-            remarks: Vec::new(),
-        };
-        placement.watch_functions()?;
+        let mut placement =
+            Self { compiled: Arc::new(compiled), shared: Arc::new(shared), plan, markers: None, remarks: Vec::new() };
+        placement.watch_functions(&machine.online_cpus().collect::<Vec<u32>>())?;
         Ok(placement)
     }
 
     /// Phases that begin with functions.
-    fn watch_functions(&mut self) -> Result<(), ApplyError> {
-        match Markers::begin(Arc::clone(&self.shared), Arc::clone(&self.compiled), &self.cpus) {
+    fn watch_functions(&mut self, cpus: &[u32]) -> Result<(), ApplyError> {
+        match Markers::begin(Arc::clone(&self.shared), Arc::clone(&self.compiled), cpus) {
             Ok(markers) => self.markers = markers,
             Err(error) => {
                 let why = match error.kind() {

@@ -34,8 +34,6 @@ pub(crate) struct Readings {
     pub left: Vec<Reading>,
     /// By rule, where it asks for huge pages: when most of it was used.
     pub page_sizes: FxHashMap<usize, PageSizes>,
-    /// No place of the list from here on has been used.
-    used: usize,
 }
 
 /// Reads while a program runs.
@@ -94,9 +92,7 @@ impl Drop for Watch {
 }
 
 fn read_all(shared: &SharedPlan, compiled: &Compiled, readings: &mut Readings) {
-    let tried = shared.header().next_placed.load(Acquire).saturating_add(wire::PLACED_TRIES);
-    readings.used = readings.used.max(tried as usize).min(shared.placed().len());
-    for (n, placed) in shared.placed()[..readings.used].iter().enumerate() {
+    for (n, placed) in shared.used().iter().enumerate() {
         match placed.state.load(Acquire) {
             wire::PLACED_LIVE => {}
             wire::PLACED_LEFT => {
@@ -197,7 +193,7 @@ fn labels_in(shared: &SharedPlan, pid: i32, low: u64, bytes: u64) -> Vec<(u64, u
     if shared.header().labels.count == 0 {
         return Vec::new();
     }
-    let live = shared.placed().iter().filter(|other| {
+    let live = shared.used().iter().filter(|other| {
         matches!(other.state.load(Acquire), wire::PLACED_LIVE | wire::PLACED_MOVING)
             && other.pid.load(Relaxed) == pid
             && is_label(shared, other.rule.load(Relaxed) as usize)

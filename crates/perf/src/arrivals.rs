@@ -26,7 +26,7 @@ pub struct Arrivals {
     redirected: Vec<OwnedFd>,
     /// The number of the place, by event.
     places: HashMap<u64, usize>,
-    /// So many were not told of, since nobody read fast enough.
+    /// So many were not told of, since nobody read fast enough. Whoever counts them sets it back.
     pub lost: u64,
 }
 

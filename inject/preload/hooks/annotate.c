@@ -8,6 +8,14 @@
 #include "hooks.h"
 #include "version.h"
 
+#define ANSWER __attribute__((visibility("default")))
+
+/* They stand in for nothing, so no next definition is looked for. */
+ANSWER void numamma_v1_label(const void *address, size_t bytes, const char *name);
+ANSWER void numamma_v1_unlabel(const void *address);
+ANSWER void numamma_v1_phase(const char *name);
+ANSWER void numamma_v1_wanted(int wanted);
+
 /* Copies a text into words, as much as there is room for. Returns how many. */
 static uint32_t copy(uint64_t *words, const char *text)
 {
@@ -21,7 +29,7 @@ static uint32_t copy(uint64_t *words, const char *text)
     return count;
 }
 
-void nmm_hook_numamma_v1_label(const void *address, size_t bytes, const char *name)
+ANSWER void numamma_v1_label(const void *address, size_t bytes, const char *name)
 {
     struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     if (address == NULL || bytes == 0 || name == NULL || name[0] == 0)
@@ -42,7 +50,7 @@ void nmm_hook_numamma_v1_label(const void *address, size_t bytes, const char *na
     nmm_emit(self, (struct nmm_tag){NMM_LABEL, 0, 0}, payload, 2 + copy(payload + 2, name));
 }
 
-void nmm_hook_numamma_v1_unlabel(const void *address)
+ANSWER void numamma_v1_unlabel(const void *address)
 {
     struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     nmm_place_unlabel((uintptr_t)address);
@@ -54,7 +62,7 @@ void nmm_hook_numamma_v1_unlabel(const void *address)
     nmm_emit(self, (struct nmm_tag){NMM_UNLABEL, 0, 0}, payload, 1);
 }
 
-void nmm_hook_numamma_v1_phase(const char *name)
+ANSWER void numamma_v1_phase(const char *name)
 {
     struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     nmm_place_phase(name);
@@ -64,7 +72,7 @@ void nmm_hook_numamma_v1_phase(const char *name)
     nmm_emit(self, (struct nmm_tag){NMM_PHASE, 0, 0}, payload, copy(payload, name ? name : ""));
 }
 
-void nmm_hook_numamma_v1_wanted(int wanted)
+ANSWER void numamma_v1_wanted(int wanted)
 {
     struct nmm_thread *self = nmm_heap_enter(NMM_FRAME);
     if (self != NULL)

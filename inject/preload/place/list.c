@@ -26,6 +26,9 @@ static struct nmm_placed *take_entry(uint32_t *index)
 {
     const uint32_t count = nmm_place.plan->placed.count;
     const uint32_t first = __atomic_fetch_add(&nmm_place.plan->next_placed, 1, __ATOMIC_RELAXED);
+    /* It only ever grows beyond the list, so that all of the list counts as used from then on. */
+    if (first >= 1u << 31)
+        nmm_store(&nmm_place.plan->next_placed, count);
     for (uint32_t i = 0; i < NMM_PLACED_TRIES && i < count; i++) {
         *index = (first + i) % count;
         struct nmm_placed *entry = &nmm_place.placed[*index];

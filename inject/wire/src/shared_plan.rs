@@ -107,6 +107,13 @@ impl SharedPlan {
         unsafe { std::slice::from_raw_parts(self.memory.add(self.tables.processes.0).cast(), self.tables.processes.1) }
     }
 
+    /// The part of the list of what is placed that has ever been used.
+    pub fn used(&self) -> &[Placed] {
+        let next = self.header().next_placed.load(std::sync::atomic::Ordering::Acquire);
+        let tried = next.saturating_add(crate::plan::PLACED_TRIES) as usize;
+        &self.placed()[..tried.min(self.tables.placed.1)]
+    }
+
     /// The list of what is placed.
     pub fn placed(&self) -> &[Placed] {
         // SAFETY: as above.

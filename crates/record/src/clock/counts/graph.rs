@@ -131,11 +131,13 @@ impl Graph {
             let frame = graph.frame(code, n, &dominators);
             let mut counters = graph.counters(code, n, &dominators);
             for (slot, step) in frame.counters() {
-                let place = Place::Slot(graph.slot(slot));
+                let place = Place::Slot(number_of(&mut graph.slots, slot));
                 counters.push(Counter { place, step: step.into(), wide: slot.wide });
             }
             graph.loops[n].counters = counters;
-            graph.loops[n].tests = graph.tests(code, n, &frame);
+            let mut slots = std::mem::take(&mut graph.slots);
+            graph.loops[n].tests = graph.tests(code, n, &frame, &mut slots);
+            graph.slots = slots;
         }
         graph
     }
@@ -366,14 +368,6 @@ impl Graph {
         steady.filter_map(|(_, counter)| counter).filter(is_fixed).collect()
     }
 
-    /// The number of a slot, a new one if need be.
-    fn slot(&mut self, slot: Slot) -> usize {
-        self.slots.iter().position(|known| *known == slot).unwrap_or_else(|| {
-            self.slots.push(slot);
-            self.slots.len() - 1
-        })
-    }
-
     /// What a loop does with its function's frame.
     fn frame(&self, code: &Code, n: usize, dominators: &Dominators) -> FrameUse {
         let body = &self.loops[n];
@@ -391,11 +385,10 @@ impl Graph {
         frame
     }
 
-    /// Branches out of the loop that compare a counter with what stays the same.
-    fn tests(&mut self, code: &Code, n: usize, frame: &FrameUse) -> Vec<Test> {
-        let body = &self.loops[n].clone();
-        let blocks = self.blocks.clone();
-        let ops = |block: usize| &code.ops[blocks[block].first..=blocks[block].last];
+    /// Branches out of the loop that compare a counter with what stays the same. Places of bounds are added to `slots`.
+    fn tests(&self, code: &Code, n: usize, frame: &FrameUse, slots: &mut Vec<Slot>) -> Vec<Test> {
+        let body = &self.loops[n];
+        let ops = |block: usize| &code.ops[self.blocks[block].first..=self.blocks[block].last];
         let written = body.blocks.iter().flat_map(|&block| ops(block)).fold(0_u16, |mask, op| {
             mask | op.writes
                 | if matches!(op.leaves, Leaves::Call(_)) && op.effect == Effect::Leave { CALL_CLOBBERS } else { 0 }
@@ -420,14 +413,14 @@ impl Graph {
             if let Some((moving, bound)) = frame.test(flags, &held, &stays) {
                 let counter = match moving {
                     Compared::Slot(slot) => {
-                        let number = self.slot(slot);
+                        let number = number_of(slots, slot);
                         body.counters.iter().position(|counter| counter.place == Place::Slot(number))
                     }
                     Compared::Value(Value::Register(register)) => counter(register),
                     Compared::Value(Value::Immediate(_)) => None,
                 };
                 let bound = match bound {
-                    Compared::Slot(slot) => Place::Slot(self.slot(slot)),
+                    Compared::Slot(slot) => Place::Slot(number_of(slots, slot)),
                     Compared::Value(value) => value.into(),
                 };
                 tests.extend(counter.map(|counter| Test { counter, bound }));
@@ -450,6 +443,14 @@ impl Graph {
         }
         tests
     }
+}
+
+/// The number of a slot, a new one if need be.
+fn number_of(slots: &mut Vec<Slot>, slot: Slot) -> usize {
+    slots.iter().position(|known| *known == slot).unwrap_or_else(|| {
+        slots.push(slot);
+        slots.len() - 1
+    })
 }
 
 /// Registers that hold what was loaded from the frame in this block, and by how much they have moved on since.
