@@ -69,7 +69,8 @@ struct Group {
 impl Accuracy {
     /// From a recording whose counts were estimated; `None` where they are in units of samples, or exact.
     pub fn of(dataset: &Dataset, counters: &Counters) -> Result<Option<Self>, TraceError> {
-        if dataset.meta().sampler.counted.is_none() {
+        // Some recordings of the exact sampler say that none of their samples had a ground.
+        if counters.exact || dataset.meta().sampler.counted.is_none() {
             return Ok(None);
         }
         let unseen = dataset.meta().sampler.unseen.max(0.0);

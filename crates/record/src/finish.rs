@@ -148,8 +148,10 @@ pub fn finish(
         remarks.extend(unseen.map(|name| format!("--object {name}: nothing of that name was accessed or allocated")));
     }
     let factors = session.count_factors();
-    meta.sampler.counted = Some(session.share_of_data_samples(factors.covered));
-    meta.sampler.unseen = factors.unseen;
+    if session.emulated.is_none() {
+        meta.sampler.counted = Some(session.share_of_data_samples(factors.covered));
+        meta.sampler.unseen = factors.unseen;
+    }
     let mut settling = Settling::new(&session);
     let mut losses = std::mem::take(&mut session.losses);
     let (writer, failed) = session.sink.close(&mut losses);
