@@ -76,8 +76,10 @@ impl Accuracy {
         let unseen = dataset.meta().sampler.unseen.max(0.0);
         let mut accuracy = Accuracy { weight: counters.data.accesses(), unseen, ..Accuracy::default() };
         for row in dataset.read::<GroundRow>()? {
-            accuracy.loops.insert(row.ground, row.ip);
-            let error = accuracy.errors.entry(row.ip).or_default();
+            // What is of no loop stands alone, and there is no code at such addresses.
+            let key = if row.ip < 0 { i64::MIN + i64::from(row.ground) } else { row.ip };
+            accuracy.loops.insert(row.ground, key);
+            let error = accuracy.errors.entry(key).or_default();
             *error = error.max(row.error);
         }
         for group in &counters.groups {
@@ -92,7 +94,8 @@ impl Accuracy {
     }
 
     fn instruction(&mut self, by_group: &FxHashMap<Option<GroupId>, Count>) {
-        let weight: f64 = by_group.values().map(Count::accesses).sum();
+        let drawn = |count: &Count| count.accesses() - count.followed;
+        let weight: f64 = by_group.values().map(drawn).sum();
         let rows: u64 = by_group.values().map(|count| count.rows).sum();
         let groundless: f64 = by_group.values().map(|count| count.groundless).sum();
         self.groundless += groundless * groundless;
@@ -102,7 +105,7 @@ impl Accuracy {
         for (group, count) in by_group {
             let Some(group) = group else { continue };
             let sums = self.groups.entry(*group).or_default();
-            let part = count.accesses() / weight;
+            let part = drawn(count) / weight;
             sums.drawn += weight * weight * part * (1.0 - part) / rows as f64;
             sums.own += count.groundless * count.groundless;
             sums.both += count.groundless * groundless;

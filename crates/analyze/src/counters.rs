@@ -25,6 +25,8 @@ pub struct Count {
     pub rows: u64,
     /// Accesses whose number stands on no ground.
     pub groundless: f64,
+    /// Accesses that were seen in bursts, where nothing is drawn from an instruction's samples.
+    pub followed: f64,
 }
 
 impl Count {
@@ -33,7 +35,9 @@ impl Count {
         self.cost += row.cost;
         let accesses = f64::from(row.accesses);
         if accesses > 0.0 {
-            self.rows += 1;
+            let followed = row.rule == Rule::Burst as i32;
+            self.rows += u64::from(!followed);
+            self.followed += if followed { accesses * ways(row) } else { 0.0 };
             if row.ground < 0 {
                 self.groundless += accesses * ways(row);
             }
@@ -148,6 +152,7 @@ pub fn count(
     let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
     let cpu_nodes = &dataset.meta().cpu_nodes;
     let several_nodes = dataset.meta().nodes > 1;
+    let counted = dataset.meta().sampler.counted.is_some();
     dataset.visit(|rows: &mut Vec<SampleRow>| {
         for row in rows.iter() {
             let process = tables.process_of(row.thread);
@@ -155,6 +160,10 @@ pub fn count(
             counters.recorded += samples;
             if row.cost > 0 {
                 *counters.cpus.entry((row.thread, row.cpu)).or_default() += 1;
+            }
+            // Of a recording that was not finished: nobody knows what they stand for.
+            if row.rule == Rule::Burst as i32 && !counted {
+                continue;
             }
             let without = |reason, counters: &mut Counters| *counters.unattributed.entry(reason).or_default() += 1;
             let rule = |rule: Rule| row.rule == rule as i32;

@@ -93,6 +93,10 @@ pub struct Record {
     /// A function that allocates for others, as xmalloc does: objects are told by its callers; repeatable
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub wrapper: Vec<String>,
+    /// Also follow threads instruction by instruction for moments, for counts where samples have no ground: stops a thread
+    /// for PCT percent of the time [default: 3]
+    #[arg(long, value_name = "PCT", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = percent)]
+    pub bursts: Option<f64>,
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]
     pub no_heap: bool,

@@ -12,6 +12,7 @@ mod library;
 mod pages;
 pub mod signals;
 mod start;
+mod stopped;
 
 pub use ended::Ended;
 pub use error::StartError;
@@ -20,3 +21,4 @@ pub use huge::{HugeMapping, huge_mappings};
 pub use library::Library;
 pub use pages::{break_up, move_pages, query};
 pub use start::{Running, Suspended, suspended};
+pub use stopped::{NotStopped, Stopped};

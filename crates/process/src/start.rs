@@ -119,6 +119,9 @@ impl Running {
         if self.status.is_none() {
             let mut status = 0;
             loop {
+                if flags & libc::WNOHANG != 0 && !self.has_ended() {
+                    break;
+                }
                 // SAFETY: waits for our own child and writes its status to a live i32.
                 let waited = unsafe { libc::waitpid(self.pid, &raw mut status, flags) };
                 if waited == self.pid {
@@ -130,6 +133,16 @@ impl Running {
             }
         }
         self.status
+    }
+
+    /// Looks without taking: `waitpid` would take a stop that another thread of ours waits for ([`crate::Stopped`]).
+    fn has_ended(&self) -> bool {
+        // SAFETY: zeros are a value; it is only written.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: looks at our own child, and writes to a live struct.
+        let looked = unsafe { libc::waitid(libc::P_PID, self.pid as u32, &raw mut info, options) };
+        looked < 0 || matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED)
     }
 }
 

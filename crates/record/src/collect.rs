@@ -28,6 +28,7 @@ use numamma_trace::{LossKind, Losses};
 use numamma_wire::{Bell, Segment};
 
 use self::merge::{Batch, Merge};
+use crate::bursts::Shared;
 use crate::perf::decode::Record;
 use crate::perf::events::Events;
 use crate::session::Session;
@@ -47,8 +48,19 @@ pub struct Collector {
 
 impl Collector {
     /// Reads the kernel's rings, takes what the library's reader has, and applies to `session` what is now in order.
-    pub fn scan(&mut self, events: &mut Events, library: Option<&LibraryReader<'_>>, session: &mut Session) {
+    pub fn scan(
+        &mut self,
+        events: &mut Events,
+        library: Option<&LibraryReader<'_>>,
+        bursts: Option<&Shared>,
+        session: &mut Session,
+    ) {
         let began = now();
+        // Before they are taken out: one that begins later is later than what is applied now.
+        let under_way = bursts.map_or(i64::MAX, |bursts| bursts.since.load(Ordering::Acquire));
+        if let Some(bursts) = bursts {
+            bursts.drain(&mut self.records);
+        }
         let library_scan = library.map_or(i64::MAX, |reader| reader.take(&mut self.told));
         let known = self.records.len();
         events.drain(&mut self.records);
@@ -57,7 +69,8 @@ impl Collector {
                 session.save_code(pid, ip);
             }
         }
-        let limit = std::mem::replace(&mut self.last_scan, began).min(library_scan).min(began - self.slack);
+        let limit =
+            std::mem::replace(&mut self.last_scan, began).min(library_scan).min(began - self.slack).min(under_way);
         self.apply_until(limit, session, |left| {
             if let Some(reader) = library {
                 reader.backlog.store(left, Ordering::Relaxed);

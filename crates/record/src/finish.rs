@@ -13,6 +13,7 @@ use crate::callsite::CallSite;
 use crate::collect::now;
 use crate::filter::Filter;
 use crate::session::Session;
+use crate::sink::Sink;
 use crate::sites::{Place, SiteKind};
 use crate::space::mappings::{Mapping, PathId};
 use crate::watched::Watched;
@@ -147,22 +148,25 @@ pub fn finish(
         let unseen = session.filter.unseen();
         remarks.extend(unseen.map(|name| format!("--object {name}: nothing of that name was accessed or allocated")));
     }
-    let factors = session.count_factors();
-    if session.emulated.is_none() {
-        meta.sampler.counted = Some(session.share_of_data_samples(factors.covered));
-        meta.sampler.unseen = factors.unseen;
-    }
     let mut settling = Settling::new(&session);
     let mut losses = std::mem::take(&mut session.losses);
-    let (writer, failed) = session.sink.close(&mut losses);
+    let empty = Sink::new(session.sink.writer().clone());
+    let sink = std::mem::replace(&mut session.sink, empty);
+    let (writer, failed) = sink.close(&mut losses);
     meta.losses = losses;
+    let counts = session.estimate();
+    if session.emulated.is_none() {
+        meta.sampler.counted = Some(session.share_of_data_samples(counts.covered()));
+        meta.sampler.unseen = counts.unseen();
+    }
     let merged = named.and_then(|()| {
-        writer.write_table::<GroundRow>(&factors.grounds)?;
+        writer.write_table::<GroundRow>(counts.grounds())?;
         writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
         writer.merge_as::<PartSampleRow, SampleRow>(stop, |rows| {
             let mut rows = settling.settle(rows);
-            rows.iter_mut().for_each(|row| factors.apply(row));
+            let tasks = &session.tasks;
+            rows.retain_mut(|row| counts.apply(tasks.process_of(row.thread as usize), row));
             rows.sort_by_key(|row| (row.thread, row.time));
             rows
         })?;
@@ -367,7 +371,6 @@ mod tests {
     use numamma_trace::{Dataset, DatasetWriter};
 
     use super::*;
-    use crate::sink::Sink;
 
     fn part(time: i64, survives: i32, thinned: i32, site: i32) -> PartSampleRow {
         PartSampleRow {
@@ -384,6 +387,7 @@ mod tests {
             survives,
             thinned,
             site,
+            burst: NONE,
         }
     }
 

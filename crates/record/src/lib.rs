@@ -7,6 +7,7 @@
 //! The program is never stopped, traced or signalled; nothing runs in it but the preloaded library, which writes events
 //! into shared memory. If the recorder dies, the program goes on.
 
+mod bursts;
 mod callsite;
 mod clock;
 mod code_places;

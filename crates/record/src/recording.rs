@@ -5,6 +5,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use numamma_process::{Ended, Library, Refused, Running, find_executable, library_refused, signals, suspended};
@@ -12,6 +13,7 @@ use numamma_topology::{Machine, Probe};
 use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
 
+use crate::bursts::{Shared, Taker};
 use crate::clock::tick;
 use crate::collect::{Collector, LIBRARY_INTERVAL, LibraryReader, now};
 use crate::error::RecordError;
@@ -100,6 +102,8 @@ pub struct Options {
     pub ranges: Vec<RangeInclusive<u64>>,
     /// Most samples that the recording may have.
     pub max_samples: u64,
+    /// Part (0..1) of the time that threads may be stopped to be followed; absent: none is.
+    pub bursts: Option<f64>,
     /// Variables added to the program's environment, for what else the library is to do in it.
     pub environment: Vec<(OsString, OsString)>,
 }
@@ -214,12 +218,27 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let segments: Vec<&Segment> = counts.chain(tracking.iter().map(|t| &t.segment)).collect();
     let interval = if exact { COUNTS_INTERVAL } else { LIBRARY_INTERVAL };
     let reader = (!segments.is_empty()).then(|| LibraryReader::of(segments, interval));
-    let ended = watch(&mut running, &mut events, reader.as_ref(), &mut collector, &mut session, &mut meta);
+    let bursts = options.bursts.map(|_| Arc::new(Shared::default()));
+    session.bursts = bursts.is_some();
+    let taker = bursts.as_ref().zip(options.bursts).map(|(shared, share)| {
+        let taker = Taker { shared: shared.clone(), child: running.pid, share };
+        std::thread::spawn(move || taker.run())
+    });
+    let sources = Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref() };
+    let ended = watch(&mut running, sources, &mut collector, &mut session, &mut meta);
+    if let (Some(shared), Some(taker)) = (&bursts, taker) {
+        shared.stop();
+        // It panics for nothing; if it did, there are no more bursts.
+        let _ = taker.join();
+        let (tally, refused) = shared.tally();
+        remarks.extend(refused.map(|why| format!("--bursts: {why}")));
+        meta.sampler.bursts = Some(tally);
+    }
 
     // What was written before the end is in the rings; descendants that live on are not waited for.
     loop {
         let waiting = reader.as_ref().map_or(0, |reader| reader.scan(true));
-        collector.scan(&mut events, reader.as_ref(), &mut session);
+        collector.scan(&mut events, reader.as_ref(), bursts.as_deref(), &mut session);
         if waiting < crate::collect::MOST_WAITING {
             break;
         }
@@ -333,11 +352,17 @@ impl Tracking {
     }
 }
 
+/// Where events come from.
+struct Sources<'a> {
+    events: &'a mut Events,
+    reader: Option<&'a LibraryReader<'a>>,
+    bursts: Option<&'a Shared>,
+}
+
 /// Reads the rings until the program has ended.
 fn watch(
     running: &mut Running,
-    events: &mut Events,
-    reader: Option<&LibraryReader<'_>>,
+    Sources { events, reader, bursts }: Sources<'_>,
     collector: &mut Collector,
     session: &mut Session,
     meta: &mut Meta,
@@ -377,7 +402,10 @@ fn watch(
                 // Its id may be another's from now on.
                 signals::program_ended();
             }
-            collector.scan(events, reader, session);
+            collector.scan(events, reader, bursts, session);
+            if let Some(bursts) = bursts {
+                session.offer_threads(bursts);
+            }
             if asked.elapsed() >= ask_after {
                 let began = Instant::now();
                 session.ask_nodes(now());
@@ -456,6 +484,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         counted: None,
         unseen: 0.0,
         controls: controls(options),
+        bursts: None,
     })
 }
 

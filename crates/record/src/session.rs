@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::bursts::counts::Counts as Estimate;
+use crate::bursts::survey::Survey;
 use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
-use crate::clock::counts::Factors;
 use crate::clock::counts::evidence::{Clock, Sample};
 use crate::clock::lift::STACK_POINTER;
 use crate::clock::machine::Machine;
@@ -70,7 +71,12 @@ pub struct Session {
     pub page_nodes: PerProcess<FxHashMap<u64, i32>>,
     /// What has been looked up of code addresses.
     pub(crate) callsites: CallSites,
-    code: CodeCache,
+    pub(crate) code: CodeCache,
+    /// What bursts tell, if they are asked for.
+    pub bursts: bool,
+    pub(crate) survey: Survey,
+    /// Threads that had samples, with the time of the last one.
+    pub(crate) recent: FxHashMap<(i32, i32), i64>,
     /// Samples that show a data access.
     data_samples: u64,
     found: Vec<Found>,
@@ -131,6 +137,9 @@ impl Session {
             page_nodes: PerProcess::default(),
             callsites: CallSites::default(),
             code: CodeCache::default(),
+            bursts: false,
+            survey: Survey::default(),
+            recent: FxHashMap::default(),
             data_samples: 0,
             found: Vec::new(),
             page_bytes,
@@ -222,6 +231,7 @@ impl Session {
                     self.end_process(pid, time);
                 }
             }
+            Record::Burst { time, pid, tid, cpu, burst } => self.burst(time, pid, tid, cpu, &burst),
             Record::Lost { count } => self.losses.add(LossKind::PerfRing, count),
             Record::Throttled => self.losses.add(LossKind::Throttled, 1),
             Record::NoRegisters { time, pid, tid } => {
@@ -307,7 +317,7 @@ impl Session {
     }
 
     /// Whether samples of a process are, as far as the program itself has a say in it.
-    fn is_wanted(&self, process: ProcessId) -> bool {
+    pub(crate) fn is_wanted(&self, process: ProcessId) -> bool {
         !self.marked || self.tasks.processes[process].space.wanted
     }
 
@@ -342,6 +352,7 @@ impl Session {
         };
         let machine = Machine::new(general, registers.flags, located.bias, self.tasks.threads[thread].pointer);
         let mut found = std::mem::take(&mut self.found);
+        let stretch = self.bursts.then(|| self.find_stretch(process, ip));
         let mut unit = located.unit.borrow_mut();
         let (code, recovery, learnt) = unit.parts();
         let rule = rules::accesses(code, recovery, located.index, &machine, &mut found);
@@ -361,6 +372,10 @@ impl Session {
         }
         let blamed = matches!(rule, Rule::Before | Rule::Forward);
         self.data_samples += u64::from(blamed);
+        if let Some((number, _)) = stretch {
+            self.recent.insert((pid, tid), time);
+            self.survey.sample(number, blamed);
+        }
         let Some(taken) = taken else {
             drop(unit);
             self.found = found;
@@ -379,6 +394,9 @@ impl Session {
             let costs = blamed && n == 0;
             let (touched, _) = self.touch(process, thread, access.addr, time);
             let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
+            if let Some((number, instruction)) = stretch {
+                self.survey.learn(process, row_ip, (number, instruction.map(|(function, _)| (function, access.op))));
+            }
             if access.accesses > 0.0 {
                 let weight = access.accesses * self.thinning.factor() as f32;
                 learnt.weigh((thread as i32, row_ip, access.operand.access as i32), access.op, weight);
@@ -408,7 +426,7 @@ impl Session {
     }
 
     /// Whether an access is kept: with its call site where that decides later, else with [`NONE`].
-    fn judge(&mut self, process: ProcessId, addr: u64, touched: Touched, costs: bool) -> Option<i32> {
+    pub(crate) fn judge(&mut self, process: ProcessId, addr: u64, touched: Touched, costs: bool) -> Option<i32> {
         if self.filter.keeps_all() {
             return Some(NONE);
         }
@@ -442,6 +460,7 @@ impl Session {
             survives: survives as i32,
             thinned: self.thinning.halvings() as i32,
             site: NONE,
+            burst: NONE,
         }
     }
 
@@ -455,10 +474,13 @@ impl Session {
         }
     }
 
-    /// What turns the weights of the samples' rows into counts of accesses.
-    pub fn count_factors(&self) -> Factors {
+    /// What turns the rows into counts of accesses.
+    pub fn estimate(&self) -> Estimate<'_> {
         // At the shortest periods a sample costs as much as it stands for.
-        self.code.factors((self.period - self.clock.cost).max(self.period / 4))
+        let period = (self.period - self.clock.cost).max(self.period / 4);
+        let factors = self.code.factors(period, |function| self.survey.has_seen(function));
+        let samples: i64 = self.tasks.threads.iter().map(|thread| thread.row.samples).sum();
+        Estimate::new(factors, &self.survey, samples as f64 * period as f64)
     }
 
     /// A number of samples as a part (0..1) of those that show a data access.

@@ -27,7 +27,7 @@ mod writer;
 pub use dataset::{Dataset, FORMAT};
 pub use error::TraceError;
 pub use losses::{LossKind, Losses};
-pub use meta::{Controls, Meta, SamplerMeta};
+pub use meta::{Bursts, Controls, Meta, SamplerMeta};
 pub use schema::{
     ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, GroundRow, MarkerRow, ModuleRow, NONE,
     ObjectKind, ObjectRow, PageNodeRow, PartSampleRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,

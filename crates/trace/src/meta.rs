@@ -77,6 +77,23 @@ pub struct SamplerMeta {
     /// Which part of the run was sampled.
     #[serde(default)]
     pub controls: Controls,
+    /// What became of the bursts; absent where none were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<Bursts>,
+}
+
+/// Moments for which threads were followed instruction by instruction (`record --bursts`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bursts {
+    /// How many.
+    pub taken: u64,
+    /// Instructions in all of them.
+    pub instructions: u64,
+    /// Those that ended before their time, at an instruction that could not be followed.
+    pub unsupported: u64,
+    /// Nanoseconds that threads were stopped for, in all.
+    pub stopped: u64,
 }
 
 /// Which part of a run was sampled, and how densely in the end. All of it, unless asked otherwise.

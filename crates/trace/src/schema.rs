@@ -29,12 +29,12 @@ table! {
 }
 
 table! {
-    /// What tells how often some code ran in a thread: a loop's counter that moved on between samples.
+    /// What tells how often some code ran in a thread: a loop's counter that moved on between samples, or a burst.
     GroundRow = "grounds" {
         ground: i32 = "Number of the ground.",
         thread: i32 = "Thread: threads.thread.",
-        ip: i64 = "Run-time address of the first instruction of the innermost loop whose code it is of.",
-        samples: i64 = "Samples of the thread in that code.",
+        ip: i64 = "Run-time address of the first instruction of the innermost loop whose code it is of; -1 for a burst.",
+        samples: i64 = "Samples of the thread in that code; 0 for a burst.",
         error: f64 = "Relative standard error of the number of runs, the same for all rows with this ground.",
     }
 }
@@ -56,11 +56,13 @@ table! {
         survives: i32 = "Number of halvings of the recording that the sample survives.",
         thinned: i32 = "Number of halvings of the recording until then: cost and accesses are doubled as often.",
         site: i32 = "Call site of the object: sites.site, where its name decides whether the row stays (--object); else -1.",
+        burst: i32 = "Burst that the row is of: accesses are those in it; else -1.",
     }
 }
 
 impl PartSampleRow {
-    /// The row as it is in the finished table after `halvings` of the recording, of which it survives all.
+    /// The row as it is in the finished table after `halvings` of the recording, of which it survives all; its ground, if it is of a
+    /// burst, is that burst until the grounds are numbered.
     pub fn settled(self, halvings: i32) -> SampleRow {
         let factor = 1_i64 << (halvings - self.thinned).clamp(0, 62);
         SampleRow {
@@ -74,7 +76,7 @@ impl PartSampleRow {
             rule: self.rule,
             cost: self.cost.saturating_mul(factor),
             accesses: self.accesses * factor as f32,
-            ground: NONE,
+            ground: self.burst,
         }
     }
 }
@@ -288,6 +290,8 @@ pub enum Rule {
     SpinWait = 7,
     /// No sample: all accesses of a thread to a page of an object were counted.
     Exact = 8,
+    /// No sample: accesses of an instruction to a page, while the thread was followed for a moment (`record --bursts`).
+    Burst = 9,
 }
 
 /// Kinds of objects: `objects.kind`. The order is the order in which they win where they overlap.

@@ -1,6 +1,6 @@
 //! Prints how far estimated counts are off exact ones, for the documentation.
 //!
-//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N]`
+//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N] [--bursts]`
 //!
 //! Workloads are built in many ways and do the same work each time; ordinary programs run on files made here.
 
@@ -32,12 +32,15 @@ fn main() -> ExitCode {
     while let Some(argument) = arguments.next() {
         match (argument.as_str(), arguments.len()) {
             ("--quick", _) => quick = true,
+            ("--bursts", _) => with.bursts = true,
             ("--flags", 1..) => with.flags = arguments.next(),
             ("--threads", 1..) => with.threads = arguments.next().and_then(|text| text.parse().ok()),
             ("--longer", 1..) => with.longer = arguments.next().and_then(|text| text.parse().ok()),
             ("--only", 1..) => only = arguments.next().unwrap_or_default().split(',').map(String::from).collect(),
             _ => {
-                eprintln!("usage: validate [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N]");
+                eprintln!(
+                    "usage: validate [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N] [--bursts]"
+                );
                 return ExitCode::from(2);
             }
         }
@@ -64,6 +67,8 @@ struct With {
     threads: Option<u32>,
     /// So many times the work.
     longer: Option<u32>,
+    /// Bursts for workloads, too.
+    bursts: bool,
 }
 
 fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
@@ -82,7 +87,8 @@ fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path
                     let seconds = PathBuf::from((f64::from(readings * with.longer.unwrap_or(1)) * READING).to_string());
                     let command = vec![binary.clone(), seconds];
                     let title = format!("{name}, {compiler} {}, {threads} threads", flags.join(" "));
-                    cases.push(Case { name: title, command, threads });
+                    let options: &[&str] = if with.bursts { &["--bursts"] } else { &[] };
+                    cases.push(Case { name: title, command, threads, options });
                 }
             }
         }
@@ -94,13 +100,16 @@ fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path
 fn ordinary(wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut numbers = String::new();
-    for _ in 0..400_000 {
+    let (text, short) = (dir.join("numbers"), dir.join("few-numbers"));
+    for n in 0..2_400_000 {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         numbers += &format!("{} {:x}\n", state % 1_000_000, state >> 40);
+        if n == 400_000 {
+            fs::write(&short, &numbers).expect("write the input");
+        }
     }
-    let text = dir.join("numbers");
     fs::write(&text, numbers).expect("write the input");
     let source = dir.join("source.c");
     let functions = (0..300).map(|n| {
@@ -110,15 +119,15 @@ fn ordinary(wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
         )
     });
     fs::write(&source, functions.collect::<String>()).expect("write the source");
-    let text = text.to_string_lossy().into_owned();
+    let (text, short) = (text.to_string_lossy().into_owned(), short.to_string_lossy().into_owned());
     let source = source.to_string_lossy().into_owned();
-    let python = "d = {}\nfor i in range(600000):\n    d[i * 7919 % 100003] = d.get(i % 1000, 0) + i\nprint(len(d))";
-    let sql = "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) \
+    let python = "d = {}\nfor i in range(6000000):\n    d[i * 7919 % 100003] = d.get(i % 1000, 0) + i\nprint(len(d))";
+    let sql = "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000000) \
                insert into t select i, i * 7919 % 100003 from n; select sum(x.b) from t x where x.b in (select a from t);";
     let compiler = std::process::Command::new("gcc").arg("-print-prog-name=cc1").output().ok();
     let compiler = compiler.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     let commands: [(&str, Vec<&str>); 6] = [
-        ("xz", vec!["xz", "-2", "-k", "-f", "-T1", &text]),
+        ("xz", vec!["xz", "-2", "-k", "-f", "-T1", &short]),
         ("gzip", vec!["gzip", "-k", "-f", &text]),
         ("sort", vec!["sort", "--parallel=1", &text]),
         ("python3", vec!["/usr/bin/python3", "-c", python]),
@@ -130,6 +139,7 @@ fn ordinary(wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
         name: name.into(),
         command: command.into_iter().map(PathBuf::from).collect(),
         threads: 1,
+        options: &["--bursts"],
     };
     wanted.map(case).collect()
 }

@@ -6,8 +6,10 @@ use toml::{Table, Value};
 use super::Fault;
 use crate::tree::Tree;
 
-const NOUNS: [&str; 11] =
-    ["topology", "trace", "symbols", "findings", "plan", "perf", "process", "wire", "preload", "exact", "annotate"];
+const NOUNS: [&str; 12] = [
+    "topology", "trace", "symbols", "findings", "plan", "perf", "process", "wire", "preload", "exact", "annotate",
+    "emulator",
+];
 const VERBS: [&str; 7] = ["record", "attribute", "analyze", "compare", "report", "serve", "apply"];
 
 /// The pipeline's ends: they put the stages together, or know of none.
@@ -17,8 +19,9 @@ const ENDS: [&str; 4] = ["numamma", "numamma-benches", "numamma-tests", "numamma
 /// findings in between would be as long as the recording.
 const BETWEEN_VERBS: [(&str, &str); 1] = [("analyze", "attribute")];
 
-/// Dependencies that one crate keeps from all others.
-const QUARANTINED: [(&str, &str); 3] = [("arrow", "trace"), ("parquet", "trace"), ("iced-x86", "record")];
+/// Dependencies that few crates keep from all others.
+const QUARANTINED: [(&str, &[&str]); 3] =
+    [("arrow", &["trace"]), ("parquet", &["trace"]), ("iced-x86", &["record", "emulator"])];
 
 pub fn check(tree: &Tree) -> Vec<Fault> {
     let manifests = tree.texts().filter(|(path, _)| path.ends_with("/Cargo.toml"));
@@ -67,10 +70,10 @@ fn short(package: &str) -> &str {
 
 fn fault(package: &str, dependency: &str) -> Option<String> {
     let (from, to) = (short(package), short(dependency));
-    if let Some((_, keeper)) = QUARANTINED.iter().find(|(name, _)| *name == dependency)
-        && *keeper != from
+    if let Some((_, keepers)) = QUARANTINED.iter().find(|(name, _)| *name == dependency)
+        && !keepers.contains(&from)
     {
-        return Some(format!("{package} depends on {dependency}, which only {keeper} may name"));
+        return Some(format!("{package} depends on {dependency}, which only {} may name", keepers.join(" and ")));
     }
     if ENDS.contains(&package) {
         return None;

@@ -34,6 +34,9 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
             "--sampler exact counts the whole run: leave out --after, --for, --marked, --in, --object and --range",
         ));
     }
+    if arguments.bursts.is_some() && (sampler == Sampler::Exact || !arguments.functions.is_empty()) {
+        return Err(Failure::new("--bursts goes with neither --sampler exact nor --in: leave it out"));
+    }
     if arguments.min_latency.is_some() {
         return Err(Failure::new("--min-latency: the clock sampler measures no latencies; leave the option out"));
     }
@@ -60,6 +63,7 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         objects: arguments.object,
         ranges: arguments.range,
         max_samples: arguments.max_samples,
+        bursts: arguments.bursts.map(|percent| percent / 100.0),
         environment: Vec::new(),
     })
     .map_err(|error| Failure::with_code(&error, error.exit_code()))?;

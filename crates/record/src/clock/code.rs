@@ -19,6 +19,9 @@ const WINDOW: usize = 256;
 /// Bytes before it that are read as well.
 const BEFORE: u64 = 512;
 
+/// A function of a file: the file and the function's address there.
+pub type Function = (PathId, u64);
+
 /// A stretch of code with what has been learnt of it.
 #[derive(Debug)]
 pub struct Unit {
@@ -54,7 +57,7 @@ type Window = (Vec<u8>, Rc<RefCell<Unit>>);
 /// All code that was sampled.
 #[derive(Debug, Default)]
 pub struct CodeCache {
-    functions: FxHashMap<(PathId, u64), Rc<RefCell<Unit>>>,
+    functions: FxHashMap<Function, Rc<RefCell<Unit>>>,
     /// Windows in files, by sampled address: code of no known function.
     file_windows: FxHashMap<(PathId, u64), Rc<RefCell<Unit>>>,
     /// Windows in memory, by process and sampled address, with the bytes they were made from: such code changes.
@@ -96,27 +99,46 @@ impl CodeCache {
             .map_or(Access::Unknown, |located| access(&located.unit.borrow().code.ops[located.index]))
     }
 
+    /// The function of a file that holds an address there, and which of its instructions that is; `None` if its bounds are not known.
+    pub fn function(
+        &mut self,
+        modules: &mut ModuleStore,
+        (path, vaddr): (PathId, u64),
+    ) -> Option<(Function, Option<usize>)> {
+        let bounds = modules.get(path)?.function_bounds(vaddr).filter(|f| f.end - f.start <= MAX_FUNCTION)?;
+        let unit = self.unit(modules, path, bounds.start, bounds.end)?;
+        let index = unit.borrow().code.index(vaddr);
+        Some(((path, bounds.start), index))
+    }
+
     /// What turns the weights of samples' rows into counts of accesses. `period`: nanoseconds of the program's
-    /// that a sample stands for.
-    pub fn factors(&self, period: i64) -> Factors {
+    /// that a sample stands for; `followed`: whether a function is known from bursts, too.
+    pub fn factors(&self, period: i64, followed: impl Fn(Function) -> bool) -> Factors {
         let windows = self.memory_windows.values().map(|(_, unit)| unit);
-        let units = self.functions.values().chain(self.file_windows.values()).chain(windows).chain(&self.former);
-        let units: Vec<_> = units.map(|unit| unit.borrow()).collect();
-        Factors::find(units.iter().map(|unit| (&unit.code, &unit.learnt)), period as f64)
+        let others = self.file_windows.values().chain(windows).chain(&self.former).map(|unit| (None, unit));
+        let functions = self.functions.iter().map(|(function, unit)| (Some(*function), unit));
+        let units: Vec<_> = functions.chain(others).map(|(function, unit)| (function, unit.borrow())).collect();
+        Factors::find(
+            units.iter().map(|(function, unit)| (*function, &unit.code, &unit.learnt)),
+            period as f64,
+            followed,
+        )
+    }
+
+    fn unit(&mut self, modules: &mut ModuleStore, path: PathId, start: u64, end: u64) -> Option<Rc<RefCell<Unit>>> {
+        if let Some(unit) = self.functions.get(&(path, start)) {
+            return Some(unit.clone());
+        }
+        let module = modules.get(path)?;
+        let bytes = module.text_at(start, (end - start) as usize)?;
+        let unit = Unit::new(Code::decode(bytes, start, true));
+        self.functions.insert((path, start), unit.clone());
+        Some(unit)
     }
 
     fn in_file(&mut self, modules: &mut ModuleStore, path: PathId, vaddr: u64, bias: u64) -> Option<Located> {
-        let module = modules.get(path)?;
-        if let Some(bounds) = module.function_bounds(vaddr).filter(|f| f.end - f.start <= MAX_FUNCTION) {
-            let unit = match self.functions.get(&(path, bounds.start)) {
-                Some(unit) => unit.clone(),
-                None => {
-                    let bytes = module.text_at(bounds.start, (bounds.end - bounds.start) as usize)?;
-                    let unit = Unit::new(Code::decode(bytes, bounds.start, true));
-                    self.functions.insert((path, bounds.start), unit.clone());
-                    unit
-                }
-            };
+        if let Some(bounds) = modules.get(path)?.function_bounds(vaddr).filter(|f| f.end - f.start <= MAX_FUNCTION) {
+            let unit = self.unit(modules, path, bounds.start, bounds.end)?;
             let index = unit.borrow().code.index(vaddr);
             // Data between instructions can put the decoder out of step; the window begins at a true boundary.
             if let Some(index) = index {
@@ -126,7 +148,10 @@ impl CodeCache {
         let unit = match self.file_windows.get(&(path, vaddr)) {
             Some(unit) => unit.clone(),
             None => {
-                let unit = Unit::new(Code::decode(module.text_at(vaddr, WINDOW)?, vaddr, false));
+                let unit = {
+                    let module = modules.get(path)?;
+                    Unit::new(Code::decode(module.text_at(vaddr, WINDOW)?, vaddr, false))
+                };
                 self.file_windows.insert((path, vaddr), unit.clone());
                 unit
             }

@@ -89,6 +89,7 @@ impl Counts {
                         survives: i32::MAX,
                         thinned: 0,
                         site: NONE,
+                        burst: NONE,
                     });
                 }
             }

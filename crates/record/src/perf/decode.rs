@@ -10,6 +10,8 @@
 
 use std::collections::HashMap;
 
+use crate::bursts::Burst;
+
 /// Registers of a sample in the order of [`REGISTER_MASK`]'s bits: see [`Registers`].
 pub const REGISTER_MASK: u64 = if cfg!(target_arch = "x86_64") { 0xff_03ff } else { 0x1_ffff_ffff };
 
@@ -100,6 +102,14 @@ pub enum Record {
         count: u64,
     },
     Throttled,
+    /// What a thread did for a moment: not the kernel's word, but told in the same order.
+    Burst {
+        time: i64,
+        pid: i32,
+        tid: i32,
+        cpu: i32,
+        burst: Box<Burst>,
+    },
     /// A sample without user registers (the thread had none, or it is a 32-bit program).
     NoRegisters {
         time: i64,
@@ -279,6 +289,7 @@ impl Record {
             | Self::Name { time, .. }
             | Self::Fork { time, .. }
             | Self::Exit { time, .. }
+            | Self::Burst { time, .. }
             | Self::NoRegisters { time, .. } => time,
             Self::Lost { .. } | Self::Throttled => 0,
         }

@@ -17,6 +17,7 @@ pub mod resample;
 use numamma_trace::{GroundRow, NONE, SampleRow};
 use rustc_hash::FxHashMap;
 
+use super::code::Function;
 use super::lift::Code;
 use evidence::{Evidence, Sample};
 use frequency::{Frequencies, PER_OP_COLD, Time};
@@ -38,6 +39,9 @@ const LEAST_SAMPLES: u64 = 50;
 
 /// Rows of one instruction in one thread: thread, run-time address, `samples.access`.
 pub type RowKey = (i32, u64, i32);
+
+/// An instruction of a function: the function, and the instruction's place in its code.
+pub type Instruction = (Function, usize);
 
 /// What has been learnt of a stretch of code.
 #[derive(Debug, Default)]
@@ -110,10 +114,15 @@ impl Learnt {
     }
 
     /// Adds by how much the weights of rows are to be multiplied, and on what ground.
-    fn factors(&self, code: &Code, time: Time, factors: &mut Factors) {
+    fn factors(&self, function: Option<Function>, code: &Code, time: Time, factors: &mut Factors) {
         let Some(((evidence, found), graph)) = self.solve(code, time).zip(self.graph.as_ref()) else { return };
-        let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
-        factors.covered += grounded.map(|block| u64::from(evidence.blocks[block].samples)).sum::<u64>();
+        for block in (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some()) {
+            factors.covered += u64::from(evidence.blocks[block].samples);
+            let Some(function) = function else { continue };
+            *factors.covered_of.entry(function).or_default() += u64::from(evidence.blocks[block].samples);
+            let of = &graph.blocks[block];
+            factors.runs.extend((of.first..=of.last).map(|op| ((function, op), found.runs[block])));
+        }
         factors.unseen += self.rowless(code, graph, &found).powi(2);
         let errors = errors(code, graph, &evidence, &found, time);
         let mut grounds: FxHashMap<(i32, usize), i32> = FxHashMap::default();
@@ -234,15 +243,23 @@ pub struct Factors {
     pub grounds: Vec<GroundRow>,
     /// Samples in code whose counts have ground.
     pub covered: u64,
+    /// The same by function.
+    pub covered_of: FxHashMap<Function, u64>,
     /// Accesses that no row stands for, as a standard error.
     pub unseen: f64,
+    /// How often instructions were executed whose number has ground.
+    pub runs: FxHashMap<Instruction, f64>,
 }
 
 impl Factors {
-    /// From all code that was sampled; `period` in nanoseconds.
-    pub fn find<'a>(units: impl Iterator<Item = (&'a Code, &'a Learnt)> + Clone, period: f64) -> Self {
+    /// From all code that was sampled, with the functions that it is; `period` in nanoseconds.
+    pub fn find<'a>(
+        units: impl Iterator<Item = (Option<Function>, &'a Code, &'a Learnt)> + Clone,
+        period: f64,
+        followed: impl Fn(Function) -> bool,
+    ) -> Self {
         let mut time = Time { period, per_op: PER_OP };
-        let busy = units.clone().filter_map(|(code, learnt)| learnt.busy(code, time));
+        let busy = units.clone().filter_map(|(_, code, learnt)| learnt.busy(code, time));
         let (busy, ops) = busy.fold((0.0, 0.0), |(a, b), (busy, ops)| (a + busy, b + ops));
         if busy > 0.0 && ops > 0.0 {
             // Within what processors do, from eight instructions a cycle to code that waits in each round.
@@ -250,9 +267,11 @@ impl Factors {
         }
         let mut factors = Factors::default();
         let mut once = 0.0;
-        for (code, learnt) in units {
-            learnt.factors(code, time, &mut factors);
-            once += learnt.seen_once() as f64;
+        for (function, code, learnt) in units {
+            learnt.factors(function, code, time, &mut factors);
+            // What is known from elsewhere, too, was not seen once.
+            let known = function.is_some_and(&followed);
+            once += if known { 0.0 } else { learnt.seen_once() as f64 };
         }
         // As many samples' worth as there are regions with one, of Poisson's variance; and if there is none, one may have been missed
         // all the same. What such code does is not known: a loop at its best, at worst.
@@ -324,7 +343,7 @@ mod tests {
     }
 
     fn counted(units: &[(&Code, &Learnt)], rows: u64) -> f64 {
-        let factors = Factors::find(units.iter().copied(), 1e6);
+        let factors = Factors::find(units.iter().map(|&(code, learnt)| (None, code, learnt)), 1e6, |_| false);
         let mut row = row();
         factors.apply(&mut row);
         f64::from(row.accesses) * rows as f64
@@ -344,7 +363,7 @@ mod tests {
         let code = Code::decode(LOAD, 0x1000, true);
         let unseen = |samples: &[u64]| {
             let learnt: Vec<Learnt> = samples.iter().map(|&samples| sampled(&code, samples)).collect();
-            Factors::find(learnt.iter().map(|learnt| (&code, learnt)), 1e6).unseen
+            Factors::find(learnt.iter().map(|learnt| (None, &code, learnt)), 1e6, |_| false).unseen
         };
         // In a millisecond, four instructions a nanosecond make 4/3 M accesses.
         let each = 4e6 / 3.0;

@@ -1,0 +1,152 @@
+//! Runs code.
+
+use std::io;
+
+use crate::code::Cache;
+use crate::context::Context;
+use crate::memory::{Memory, PAGE, Space};
+use crate::observe::Observer;
+use crate::op::{Kind, Op};
+use crate::runner::Runner;
+use crate::state::State;
+use crate::stop::{Stop, Unsupported};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Why.
+    pub stop: Stop,
+    /// Instructions that were executed; each repetition of a string instruction counts as one.
+    pub executed: u64,
+}
+
+/// Executes code of processes other than this one. It keeps what it decoded for the next run; one emulator is best used for
+/// the threads of one process.
+pub struct Emulator {
+    context: Box<Context>,
+    space: Space,
+    cache: Cache,
+}
+
+impl Emulator {
+    /// An emulator that knows no code yet.
+    ///
+    /// # Errors
+    /// If the kernel gives no memory that code can be put into, or the processor cannot save its registers as needed.
+    pub fn new() -> io::Result<Self> {
+        if crate::state::Layout::get().enabled == 0 {
+            return Err(io::Error::other("the processor or the kernel does without XSAVE"));
+        }
+        Ok(Self { context: Box::new(Context::new()), space: Space::new(), cache: Cache::new()? })
+    }
+
+    /// Forgets all decoded code. Not needed for code that changes: every run looks whether what it executes is still the same.
+    pub fn forget(&mut self) {
+        self.cache.forget();
+    }
+
+    /// Executes up to `limit` instructions from `state` on, which is afterwards the one that was reached.
+    ///
+    /// Memory is read by whole pages as they are needed, each once; what is written is kept here, and gone with the run.
+    pub fn run<M: Memory + ?Sized, O: Observer + ?Sized>(
+        &mut self,
+        state: &mut State,
+        memory: &mut M,
+        observer: &mut O,
+        limit: u64,
+    ) -> Run {
+        self.space.begin();
+        self.cache.begin();
+        self.context.load(state);
+        let (context, space) = (&mut *self.context, &mut self.space);
+        let mut runner = Runner { context, space, memory, observer, status: 0, other_flags: 0, left: limit };
+        runner.set_flags(state.flags);
+        let stop = if runner.other_flags & crate::flags::STRANGE != 0 {
+            Stop::Unsupported(Unsupported::Flags)
+        } else {
+            run(&mut runner, &mut self.cache, &mut state.ip)
+        };
+        let executed = limit - runner.left;
+        state.flags = runner.flags();
+        self.context.store(state);
+        Run { stop, executed }
+    }
+
+    /// Memory as the last run left it. False where that did not read it.
+    pub fn memory_after(&mut self, address: u64, to: &mut [u8]) -> bool {
+        self.space.copy_in(&mut |_: u64, _: &mut [u8; PAGE]| None, address, to).is_ok()
+    }
+
+    /// Has the processor execute all instructions that can be, those that are emulated by hand included.
+    #[doc(hidden)]
+    pub fn only_native(&mut self, on: bool) {
+        self.cache.forget();
+        self.cache.only_native = on;
+    }
+}
+
+fn run<M, O>(runner: &mut Runner<'_, M, O>, cache: &mut Cache, ip: &mut u64) -> Stop
+where
+    M: Memory + ?Sized,
+    O: Observer + ?Sized,
+{
+    loop {
+        if runner.left == 0 {
+            return Stop::Limit;
+        }
+        let index = match cache.enter(runner.space, runner.memory, *ip) {
+            Ok(index) => index,
+            Err(stop) => return stop,
+        };
+        let cache = &*cache;
+        for op in &*cache.block(index).ops {
+            if runner.left == 0 {
+                *ip = op.ip;
+                return Stop::Limit;
+            }
+            runner.left -= 1;
+            runner.observer.instruction(op.ip);
+            match step(runner, cache, op) {
+                Ok(next) => *ip = next,
+                Err(stop) => {
+                    *ip = op.ip;
+                    if stop != Stop::Limit {
+                        runner.left += 1;
+                    }
+                    return stop;
+                }
+            }
+        }
+    }
+}
+
+/// Executes one instruction; gives the next one.
+#[inline(always)]
+fn step<M, O>(runner: &mut Runner<'_, M, O>, cache: &Cache, op: &Op) -> Result<u64, Stop>
+where
+    M: Memory + ?Sized,
+    O: Observer + ?Sized,
+{
+    if op.kind == Kind::Native {
+        let (stub, entry) = cache.stub(op.code);
+        runner.native(op, &stub.needs, entry)?;
+        return Ok(op.next);
+    }
+    if let Some(next) = runner.control(op)? {
+        return Ok(next);
+    }
+    if runner.integer(op)? || runner.string(op)? || runner.special(op)? {
+        return Ok(op.next);
+    }
+    match op.kind {
+        Kind::Lanes => {
+            runner.lanes(op, &cache.lanes[op.code as usize])?;
+            Ok(op.next)
+        }
+        Kind::SystemCall => Err(Stop::SystemCall),
+        Kind::Fault(fault) => Err(Stop::Fault(fault)),
+        Kind::Lacking(mnemonic) => Err(Stop::Unsupported(Unsupported::Feature(mnemonic))),
+        Kind::Unsupported(mnemonic) => Err(Stop::Unsupported(Unsupported::Instruction(mnemonic))),
+        _ => Err(Stop::Unsupported(Unsupported::Instruction(iced_x86::Mnemonic::INVALID))),
+    }
+}

@@ -1,0 +1,460 @@
+//! Which instructions the processor may execute for the thread in our own process, and what it takes to do so.
+
+use iced_x86::{CpuidFeature, EncodingKind, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+
+use crate::flags::{pack, unpack};
+use crate::memory::Memory;
+use crate::observe::Observer;
+use crate::op::Op;
+use crate::runner::Runner;
+use crate::stop::{Fault, Stop, Unsupported};
+use crate::stub;
+
+/// All exceptions of MXCSR, and of the x87 control word, masked: they set sticky bits and nothing else.
+const ALL_MASKED: u32 = 0x1f80;
+const ALL_X87_MASKED: u16 = 0x3f;
+
+/// What is to be known of an instruction before code for it can be written.
+#[derive(Clone, Debug)]
+pub struct Needs {
+    /// Registers that it reads or writes, by their numbers: general, vector, mask.
+    pub general: u16,
+    pub vectors: u32,
+    pub masks: u8,
+    /// And those of them that it writes.
+    pub writes_general: u16,
+    pub writes_vectors: u32,
+    pub writes_masks: u8,
+    /// Reads flags, or leaves some as they are.
+    pub takes_flags: bool,
+    pub gives_flags: bool,
+    /// Depends on the rounding mode, or sets sticky exceptions.
+    pub control: bool,
+    /// Works on the x87 registers.
+    pub x87: bool,
+    pub operand: Option<Operand>,
+}
+
+/// An instruction's operand in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    pub size: u16,
+    /// Bytes of one element, of those that a mask chooses from.
+    pub element: u8,
+    pub reads: bool,
+    pub writes: bool,
+    /// Elements of the registers, which a mask chooses from where they are not those in memory.
+    pub lanes: u8,
+    /// Must be at a multiple of its size.
+    pub aligned: bool,
+    pub mask: Mask,
+}
+
+/// What chooses elements of an operand in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask {
+    Whole,
+    /// A mask register. `exact`: elements that it does not choose are not accessed, and those it does are in place.
+    Register {
+        number: u8,
+        exact: bool,
+    },
+    /// As many elements from the first on as bits are set.
+    Packed {
+        number: u8,
+    },
+    /// The highest bits of a vector register's elements.
+    Vector {
+        number: u8,
+    },
+}
+
+/// What is needed to execute the instruction natively; none: it must not be.
+pub fn needs(i: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Needs> {
+    if refused(i) {
+        return None;
+    }
+    // With the address's registers out of the way: it is replaced by one of ours.
+    let mut plain = *i;
+    let explicit = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
+    if explicit {
+        plain.set_memory_base(Register::RSP);
+        plain.set_memory_index(Register::None);
+    }
+    let info = factory.info(&plain);
+    let features = i.cpuid_features();
+    let mut needs = Needs {
+        general: 0,
+        vectors: 0,
+        masks: 0,
+        writes_general: 0,
+        writes_vectors: 0,
+        writes_masks: 0,
+        takes_flags: i.rflags_read() != 0 || i.rflags_modified() != 0,
+        gives_flags: i.rflags_modified() != 0,
+        control: uses_control(i.mnemonic()),
+        x87: features
+            .iter()
+            .any(|f| matches!(f, CpuidFeature::FPU | CpuidFeature::FPU287 | CpuidFeature::FPU387 | CpuidFeature::MMX))
+            || i.mnemonic() == Mnemonic::Wait,
+        operand: None,
+    };
+    for used in info.used_registers() {
+        use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+        let register = used.register();
+        let writes = matches!(used.access(), Write | CondWrite | ReadWrite | ReadCondWrite);
+        let number = register.number();
+        if register.is_vector_register() {
+            needs.vectors |= 1 << number;
+            needs.writes_vectors |= if writes { 1 << number } else { 0 };
+        } else if register.is_k() {
+            needs.masks |= 1 << number;
+            needs.writes_masks |= if writes { 1 << number } else { 0 };
+        } else if register.is_gpr() {
+            let number = register.full_register().number();
+            if register.full_register() == Register::RSP {
+                continue;
+            }
+            needs.general |= 1 << number;
+            needs.writes_general |= if writes { 1 << number } else { 0 };
+        } else if register.is_st() || register.is_mm() {
+            needs.x87 = true;
+        } else if !register.is_segment_register() {
+            return None;
+        }
+    }
+    let memory = info.used_memory();
+    if memory.len() != usize::from(explicit) {
+        // An operand in memory that is not accessed is an address; of the others, more is touched than is named.
+        return None;
+    }
+    if explicit {
+        let access = memory[0].access();
+        use OpAccess::{CondRead, CondWrite, Read, ReadCondWrite, ReadWrite, Write};
+        let size = i.memory_size().size();
+        if size == 0 || size > 128 {
+            return None;
+        }
+        needs.operand = Some(Operand {
+            size: size as u16,
+            element: i.memory_size().element_size() as u8,
+            reads: matches!(access, Read | CondRead | ReadWrite | ReadCondWrite),
+            writes: matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite),
+            lanes: lanes(i),
+            aligned: needs_alignment(i, size),
+            mask: mask(i),
+        });
+    }
+    Some(needs)
+}
+
+/// Instructions that must not be executed in our process, or would not do there what they do in the thread's.
+fn refused(i: &Instruction) -> bool {
+    use Mnemonic as M;
+    let operands = (0..i.op_count()).all(|n| match i.op_kind(n) {
+        OpKind::Register => {
+            let r = i.op_register(n);
+            // The stack is ours. It may be part of an address only.
+            (r.is_gpr() && r.full_register() != Register::RSP)
+                || r.is_vector_register()
+                || r.is_k()
+                || r.is_st()
+                || r.is_mm()
+        }
+        OpKind::Memory => !i.is_vsib(),
+        OpKind::Immediate8 | OpKind::Immediate16 | OpKind::Immediate32 | OpKind::Immediate64 => true,
+        OpKind::Immediate8to16 | OpKind::Immediate8to32 | OpKind::Immediate8to64 | OpKind::Immediate32to64 => true,
+        _ => false,
+    });
+    let system = i.is_privileged()
+        || i.is_stack_instruction()
+        || i.is_string_instruction()
+        || i.is_save_restore_instruction()
+        || i.flow_control() != iced_x86::FlowControl::Next;
+    // Divisions fault by their operands. The others read or write system state, or an environment with addresses of ours.
+    let listed = matches!(
+        i.mnemonic(),
+        M::Div
+            | M::Idiv
+            | M::Fnstenv
+            | M::Fstenv
+            | M::Fnsave
+            | M::Fsave
+            | M::Fldenv
+            | M::Frstor
+            | M::Sldt
+            | M::Str
+            | M::Sgdt
+            | M::Sidt
+            | M::Smsw
+            | M::Lar
+            | M::Lsl
+            | M::Verr
+            | M::Verw
+            | M::Rdpmc
+            | M::Rdpkru
+            | M::Wrpkru
+            | M::Rdpru
+            | M::Xlatb
+            | M::Enqcmd
+            | M::Movdir64b
+            | M::Monitorx
+            | M::Mwaitx
+            | M::Umonitor
+            | M::Umwait
+            | M::Tpause
+            | M::Clzero
+            | M::Enter
+    );
+    !operands || system || listed
+}
+
+/// Whether the operand in memory must be aligned to its size.
+fn needs_alignment(i: &Instruction, size: usize) -> bool {
+    use Mnemonic as M;
+    match i.encoding() {
+        EncodingKind::Legacy => {
+            let anywhere = matches!(
+                i.mnemonic(),
+                M::Movups
+                    | M::Movupd
+                    | M::Movdqu
+                    | M::Lddqu
+                    | M::Pcmpestri
+                    | M::Pcmpestrm
+                    | M::Pcmpistri
+                    | M::Pcmpistrm
+            );
+            size == 16 && !anywhere
+        }
+        _ => matches!(
+            i.mnemonic(),
+            M::Vmovaps
+                | M::Vmovapd
+                | M::Vmovdqa
+                | M::Vmovdqa32
+                | M::Vmovdqa64
+                | M::Vmovntps
+                | M::Vmovntpd
+                | M::Vmovntdq
+                | M::Vmovntdqa
+        ),
+    }
+}
+
+/// Elements of the widest register; those that a mask of the instruction has bits for, or some more.
+fn lanes(i: &Instruction) -> u8 {
+    let name = format!("{:?}", i.mnemonic());
+    if ["ss", "sd", "sh"].iter().any(|end| name.ends_with(end)) && i.memory_size().element_count() == 1 {
+        return 1;
+    }
+    let registers = (0..i.op_count()).filter(|&n| i.op_kind(n) == OpKind::Register).map(|n| i.op_register(n));
+    let widest = registers.filter(|r| r.is_vector_register()).map(|r| r.size()).max().unwrap_or(64);
+    (widest / i.memory_size().element_size().max(1)) as u8
+}
+
+fn mask(i: &Instruction) -> Mask {
+    use Mnemonic as M;
+    match i.mnemonic() {
+        M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq => {
+            return Mask::Vector { number: i.op1_register().number() as u8 };
+        }
+        _ => {}
+    }
+    if i.op_mask() == Register::None || i.encoding() != EncodingKind::EVEX {
+        return Mask::Whole;
+    }
+    let number = i.op_mask().number() as u8;
+    match i.mnemonic() {
+        M::Vpcompressb | M::Vpcompressw | M::Vpcompressd | M::Vpcompressq | M::Vcompressps | M::Vcompresspd => {
+            Mask::Packed { number }
+        }
+        M::Vpexpandb | M::Vpexpandw | M::Vpexpandd | M::Vpexpandq | M::Vexpandps | M::Vexpandpd => {
+            Mask::Packed { number }
+        }
+        M::Vmovdqu8 | M::Vmovdqu16 | M::Vmovdqu32 | M::Vmovdqu64 | M::Vmovups | M::Vmovupd | M::Vmovss | M::Vmovsd => {
+            Mask::Register { number, exact: true }
+        }
+        M::Vmovdqa32 | M::Vmovdqa64 | M::Vmovaps | M::Vmovapd => Mask::Register { number, exact: true },
+        _ => Mask::Register { number, exact: false },
+    }
+}
+
+/// Whether MXCSR may matter. Moves, integers, logic and permutations do without it; in doubt it does.
+fn uses_control(mnemonic: Mnemonic) -> bool {
+    const WITHOUT: [&str; 30] = [
+        "P",
+        "Vp",
+        "Mov",
+        "Vmov",
+        "And",
+        "Vand",
+        "Or",
+        "Vor",
+        "Xor",
+        "Vxor",
+        "Shuf",
+        "Vshuf",
+        "Unpck",
+        "Vunpck",
+        "Vbroadcast",
+        "Vextract",
+        "Vinsert",
+        "Insert",
+        "Extract",
+        "K",
+        "Aes",
+        "Vaes",
+        "Sha",
+        "Blend",
+        "Vblend",
+        "Lddqu",
+        "Vlddqu",
+        "Vcompress",
+        "Vexpand",
+        "Valign",
+    ];
+    let name = format!("{mnemonic:?}");
+    !WITHOUT.iter().any(|start| name.starts_with(start)) && !INTEGER.contains(&mnemonic)
+}
+
+/// Instructions on general registers alone, which may come here too.
+const INTEGER: [Mnemonic; 24] = {
+    use Mnemonic as M;
+    [
+        M::Andn,
+        M::Bextr,
+        M::Blsi,
+        M::Blsmsk,
+        M::Blsr,
+        M::Bzhi,
+        M::Mulx,
+        M::Adcx,
+        M::Adox,
+        M::Crc32,
+        M::Bswap,
+        M::Rdrand,
+        M::Rdseed,
+        M::Rdpid,
+        M::Add,
+        M::Adc,
+        M::Sub,
+        M::Sbb,
+        M::Cmp,
+        M::Test,
+        M::Imul,
+        M::Mul,
+        M::Shl,
+        M::Shr,
+    ]
+};
+
+impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
+    /// Executes an instruction by the code that was written for it.
+    pub fn native(&mut self, op: &Op, needs: &Needs, entry: *const u8) -> Result<(), Stop> {
+        let signals = needs.control && self.context.mxcsr & ALL_MASKED != ALL_MASKED
+            || needs.x87 && self.context.control() & ALL_X87_MASKED != ALL_X87_MASKED;
+        if signals {
+            return Err(Stop::Unsupported(Unsupported::Exceptions));
+        }
+        let Some(operand) = &needs.operand else {
+            self.execute(needs, entry);
+            return Ok(());
+        };
+        let (address, size) = (self.address(op), usize::from(operand.size));
+        if operand.aligned && address % size as u64 != 0 {
+            return Err(Stop::Fault(Fault::Misaligned));
+        }
+        if operand.mask != Mask::Whole {
+            return self.masked(op, needs, entry, address);
+        }
+        if operand.writes {
+            self.space.check_write(self.memory, address, size)?;
+        }
+        // Also of one that is only written: what the instruction leaves of it stays.
+        self.space.copy_in(self.memory, address, &mut self.context.scratch.0[..size])?;
+        self.execute(needs, entry);
+        if operand.writes {
+            self.space.copy_out(self.memory, address, &self.context.scratch.0[..size])?;
+        }
+        self.tell_operand(op, operand, address);
+        Ok(())
+    }
+
+    fn tell_operand(&mut self, op: &Op, operand: &Operand, address: u64) {
+        if operand.reads {
+            self.tell(op, address, u32::from(operand.size), false);
+        }
+        if operand.writes {
+            self.tell(op, address, u32::from(operand.size), true);
+        }
+    }
+
+    fn execute(&mut self, needs: &Needs, entry: *const u8) {
+        if needs.takes_flags {
+            self.context.flags = unpack(self.status) | 2;
+        }
+        // SAFETY: `entry` is of the stub that was written for what `needs` has taken, and exceptions are masked.
+        unsafe { stub::call(entry, self.context) };
+        if needs.gives_flags {
+            self.status = pack(self.context.flags);
+        }
+    }
+
+    /// The elements of the operand that are accessed, as bits.
+    fn chosen(&self, operand: &Operand) -> u64 {
+        let count = u32::from(operand.size) / u32::from(operand.element);
+        let lowest = |n: u32| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
+        match operand.mask {
+            Mask::Whole => u64::MAX,
+            Mask::Register { number, exact: true } => self.context.masks[usize::from(number & 7)] & lowest(count),
+            Mask::Register { number, exact: false } => {
+                self.context.masks[usize::from(number & 7)] & lowest(u32::from(operand.lanes))
+            }
+            Mask::Packed { number } => {
+                lowest((self.context.masks[usize::from(number & 7)] & lowest(count)).count_ones())
+            }
+            Mask::Vector { number } => {
+                let register = &self.context.vectors[usize::from(number & 31)].0;
+                let width = usize::from(operand.element);
+                (0..count as usize).filter(|n| register[(n + 1) * width - 1] >> 7 == 1).fold(0, |all, n| all | 1 << n)
+            }
+        }
+    }
+
+    /// An operand of which a mask chooses elements. Those that it does not choose need not be there.
+    #[inline(never)]
+    fn masked(&mut self, op: &Op, needs: &Needs, entry: *const u8, address: u64) -> Result<(), Stop> {
+        let Some(operand) = &needs.operand else { return Ok(()) };
+        let (size, element) = (usize::from(operand.size), usize::from(operand.element));
+        let chosen = self.chosen(operand);
+        let all_there = (!operand.writes || self.space.check_write(self.memory, address, size).is_ok())
+            && self.space.copy_in(self.memory, address, &mut self.context.scratch.0[..size]).is_ok();
+        if !all_there && matches!(operand.mask, Mask::Register { exact: false, .. }) {
+            return Err(Stop::Unsupported(Unsupported::Masked));
+        }
+        let elements = (0..size / element).filter(|n| chosen >> n & 1 == 1).map(|n| n * element);
+        if !all_there {
+            for at in elements.clone() {
+                let address = address.wrapping_add(at as u64);
+                if operand.writes {
+                    self.space.check_write(self.memory, address, element)?;
+                }
+                self.space.copy_in(self.memory, address, &mut self.context.scratch.0[at..at + element])?;
+            }
+        }
+        self.execute(needs, entry);
+        if operand.writes && all_there {
+            self.space.copy_out(self.memory, address, &self.context.scratch.0[..size])?;
+        } else if operand.writes {
+            for at in elements {
+                let address = address.wrapping_add(at as u64);
+                self.space.copy_out(self.memory, address, &self.context.scratch.0[at..at + element])?;
+            }
+        }
+        if chosen != 0 {
+            self.tell_operand(op, operand, address);
+        }
+        Ok(())
+    }
+}

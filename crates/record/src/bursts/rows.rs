@@ -1,0 +1,98 @@
+//! What a burst saw becomes rows of the dataset: at the objects that are there at that moment.
+
+use numamma_trace::{Access, PartSampleRow, Rule};
+
+use rustc_hash::FxHashSet;
+
+use super::survey::Stretch;
+use super::{Burst, Shared};
+use crate::clock::counts::Instruction;
+use crate::collect::now;
+use crate::session::Session;
+use crate::tasks::ProcessId;
+
+/// Code where no function is known is told apart by pages.
+const CODE_PAGE: u64 = 4096;
+/// How the path of the library ends that the recorder puts into the program.
+const LIBRARY: &str = "/libnumamma.so";
+/// Threads without a sample for so long are not looked at, nanoseconds.
+const LATELY: i64 = 1_000_000_000;
+
+impl Session {
+    /// The stretch of code that an address is in, and the instruction, if its function is known.
+    pub(crate) fn find_stretch(&mut self, process: ProcessId, ip: u64) -> (usize, Option<Instruction>) {
+        if let Some(known) = self.survey.known(process, ip) {
+            return known;
+        }
+        let place = self.place(process, ip);
+        let found = place.and_then(|place| self.code.function(&mut self.modules, place));
+        let (stretch, instruction) = match found {
+            Some((function, index)) => {
+                (Stretch::Function(function.0, function.1), index.map(|index| (function, index)))
+            }
+            None => (Stretch::Page(process, ip / CODE_PAGE), None),
+        };
+        let number = self.survey.stretch(stretch);
+        self.survey.learn(process, ip, (number, instruction));
+        (number, instruction)
+    }
+
+    /// Says which threads have run lately.
+    pub(crate) fn offer_threads(&mut self, bursts: &Shared) {
+        let until = now() - LATELY;
+        self.recent.retain(|_, &mut last| last > until);
+        bursts.set_threads(self.recent.keys().copied());
+    }
+
+    /// Whether an instruction is one of the library's that the recorder puts into the program.
+    fn is_own(&mut self, process: ProcessId, ip: u64) -> bool {
+        self.place(process, ip).is_some_and(|(path, _)| self.modules.path(path).ends_with(LIBRARY))
+    }
+
+    /// Applies a burst.
+    pub(crate) fn burst(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, burst: &Burst) {
+        if !self.window.contains(time) {
+            return;
+        }
+        let thread = self.tasks.thread(pid, tid, time);
+        let process = self.tasks.process_of(thread);
+        if !self.is_wanted(process) {
+            return;
+        }
+        self.find_stretch(process, burst.ip);
+        for &(ip, _) in &burst.instructions {
+            self.find_stretch(process, ip);
+        }
+        // What our own library does for the recording is not the program's.
+        let own: FxHashSet<u64> =
+            burst.instructions.iter().map(|(ip, _)| *ip).filter(|&ip| self.is_own(process, ip)).collect();
+        let Some(number) = self.survey.add(process, thread as i32, burst, &own) else { return };
+        for seen in burst.accesses.iter().filter(|seen| !own.contains(&seen.ip)) {
+            let access = if seen.write { Access::Write } else { Access::Read };
+            if self.only.is_some_and(|only| only != access) {
+                continue;
+            }
+            let (touched, _) = self.touch(process, thread, seen.addr, time);
+            let Some(site) = self.judge(process, seen.addr, touched, false) else { continue };
+            let place = self.place(process, seen.ip);
+            self.code_places.note(process, seen.ip, place);
+            self.sink.samples.push(PartSampleRow {
+                time,
+                thread: thread as i32,
+                cpu,
+                ip: seen.ip as i64,
+                addr: seen.addr as i64,
+                bytes: seen.bytes as i32,
+                access: access as i32,
+                rule: Rule::Burst as i32,
+                cost: 0,
+                accesses: seen.count as f32,
+                // There are few; they stay when samples are thinned, and weigh the same.
+                survives: i32::MAX,
+                thinned: i32::MAX,
+                site,
+                burst: number as i32,
+            });
+        }
+    }
+}

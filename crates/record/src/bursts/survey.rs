@@ -1,0 +1,252 @@
+//! From bursts, each of which shows a few microseconds of a thread, to how often accesses were made in all.
+//!
+//! ```text
+//!   burst b stands for t_b of the program's time; it began in function f(b); of its l_b instructions c_bg are of function g
+//!
+//!   instructions of g    I_g = sum over b   t_b r_b c_bg / l_b          r_b: instructions in a nanosecond
+//!   rate where b began   r_b = I_f / T_f                                 T_f: the time of f, from samples
+//! ```
+//!
+//! Moments are drawn from time, so slow code is where bursts begin too often. What they show of other code, a few thousand
+//! instructions on, need not be corrected: the second line gives each function's rate from how often bursts came to it, the first
+//! how often they came to it from those rates, and both together are solved by going round. That is the stationary distribution of
+//! a chain of Markov whose states are functions. Functions that no burst connects (phases of a program) keep the rate that is assumed
+//! for all of them.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Burst;
+use crate::clock::code::Function;
+use crate::clock::counts::Instruction;
+use crate::space::mappings::PathId;
+use crate::tasks::ProcessId;
+
+/// Rounds of the solution; it moves by less than a thousandth in the last of them.
+const ROUNDS: usize = 60;
+/// So many bursts' worth of the assumption that a function is as fast as all others.
+const PRIOR: f64 = 3.0;
+/// Instructions in a nanosecond where nothing tells.
+const RATE: f64 = 2.0;
+
+/// A stretch of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stretch {
+    /// A function of a file, by its address there.
+    Function(PathId, u64),
+    /// Code that nobody knows the bounds of: a page of it.
+    Page(ProcessId, u64),
+}
+
+/// All bursts of a recording.
+#[derive(Debug, Default)]
+pub struct Survey {
+    taken: Vec<Taken>,
+    stretches: FxHashMap<Stretch, usize>,
+    /// Samples of the clock in each stretch.
+    samples: Vec<f64>,
+    /// Those of them at data accesses.
+    at_data: Vec<u64>,
+    /// Whether a burst was there.
+    seen: Vec<bool>,
+    /// Instructions in known functions: nanoseconds that bursts stand for, by the part that each had of them.
+    executed: FxHashMap<Instruction, f64>,
+    /// Where instructions of a process are that bursts came by.
+    known: FxHashMap<(ProcessId, u64), (usize, Option<Instruction>)>,
+}
+
+/// What is kept of a burst.
+#[derive(Debug)]
+struct Taken {
+    thread: i32,
+    ip: u64,
+    start: usize,
+    time: f64,
+    length: f64,
+    /// Instructions by stretch.
+    parts: Vec<(usize, f64)>,
+}
+
+/// What bursts say in the end.
+#[derive(Debug, Default)]
+pub struct Surveyed {
+    /// Of each burst: thread, where it began, and the accesses that one in it stands for.
+    pub bursts: Vec<(i32, u64, f64)>,
+}
+
+impl Survey {
+    /// Numbers a stretch of code.
+    pub fn stretch(&mut self, stretch: Stretch) -> usize {
+        let next = self.samples.len();
+        let number = *self.stretches.entry(stretch).or_insert(next);
+        if number == next {
+            self.samples.push(0.0);
+            self.at_data.push(0);
+            self.seen.push(false);
+        }
+        number
+    }
+
+    /// Counts a sample of the clock in a stretch, by its number; `at_data`: it is at a data access.
+    pub fn sample(&mut self, stretch: usize, at_data: bool) {
+        self.samples[stretch] += 1.0;
+        self.at_data[stretch] += u64::from(at_data);
+    }
+
+    /// Samples at data accesses where a burst was, too.
+    pub fn covered(&self) -> u64 {
+        self.at_data.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(samples, _)| samples).sum()
+    }
+
+    /// Whether a burst was in a stretch.
+    pub fn is_seen(&self, stretch: usize) -> bool {
+        self.seen[stretch]
+    }
+
+    /// Whether a burst was in that function.
+    pub fn has_seen(&self, function: Function) -> bool {
+        self.stretches.get(&Stretch::Function(function.0, function.1)).is_some_and(|&number| self.seen[number])
+    }
+
+    /// Where an instruction is, as far as that is known.
+    pub fn known(&self, process: ProcessId, ip: u64) -> Option<(usize, Option<Instruction>)> {
+        self.known.get(&(process, ip)).copied()
+    }
+
+    /// Says where an instruction is.
+    pub fn learn(&mut self, process: ProcessId, ip: u64, place: (usize, Option<Instruction>)) {
+        self.known.insert((process, ip), place);
+    }
+
+    /// Adds a burst whose instructions are all known; its number. None if all of them are the recorder's `own`, which do not count.
+    pub fn add(&mut self, process: ProcessId, thread: i32, burst: &Burst, own: &FxHashSet<u64>) -> Option<usize> {
+        let mut parts: FxHashMap<usize, f64> = FxHashMap::default();
+        let theirs = || burst.instructions.iter().filter(|(ip, _)| !own.contains(ip));
+        let length: f64 = theirs().map(|(_, count)| f64::from(*count)).sum();
+        if length <= 0.0 {
+            return None;
+        }
+        for &(ip, count) in theirs() {
+            let Some((stretch, instruction)) = self.known(process, ip) else { continue };
+            *parts.entry(stretch).or_default() += f64::from(count);
+            self.seen[stretch] = true;
+            if let Some(instruction) = instruction {
+                *self.executed.entry(instruction).or_default() += burst.time * f64::from(count) / length;
+            }
+        }
+        let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
+        let parts = parts.into_iter().collect();
+        self.taken.push(Taken { thread, ip: burst.ip, start, time: burst.time, length, parts });
+        Some(self.taken.len() - 1)
+    }
+
+    /// Solves. `runs`: how often an instruction was executed, where samples tell; `time`: the program's user time, nanoseconds.
+    pub fn solve(&self, runs: impl Fn(Instruction) -> Option<f64>, time: f64) -> Surveyed {
+        let total: f64 = self.taken.iter().map(|burst| burst.time).sum();
+        if total <= 0.0 {
+            return Surveyed::default();
+        }
+        let rates = self.rates();
+        let scale = time / total;
+        // Where both tell how often something was executed, they must tell the same.
+        let (mut counted, mut shown) = (0.0, 0.0);
+        for (&instruction, &executed) in &self.executed {
+            if let Some(runs) = runs(instruction) {
+                counted += runs;
+                shown += executed * scale;
+            }
+        }
+        let rate = if counted > 0.0 && shown > 0.0 { counted / shown } else { RATE };
+        let each =
+            |(burst, of): (&Taken, &f64)| (burst.thread, burst.ip, burst.time * scale * rate * of / burst.length);
+        Surveyed { bursts: self.taken.iter().zip(&rates).map(each).collect() }
+    }
+
+    /// The rate at which each burst's instructions were executed, relative to the mean of all.
+    fn rates(&self) -> Vec<f64> {
+        let total: f64 = self.taken.iter().map(|burst| burst.time).sum();
+        let samples: f64 = self.samples.iter().sum();
+        let bursts = self.taken.len() as f64;
+        let mut begun = vec![0.0; self.samples.len()];
+        self.taken.iter().for_each(|burst| begun[burst.start] += burst.time / total);
+        // Where bursts begin is drawn from time like the samples, which are more.
+        let part = |of: usize| (self.samples[of] + begun[of] * bursts) / (samples + bursts);
+        let parts: Vec<f64> = (0..begun.len()).map(part).collect();
+        let mut rates = vec![1.0; self.taken.len()];
+        let mut executed = vec![0.0; self.samples.len()];
+        for _ in 0..ROUNDS {
+            let all: f64 = self.taken.iter().zip(&rates).map(|(burst, rate)| burst.time * rate).sum();
+            executed.fill(0.0);
+            for (burst, rate) in self.taken.iter().zip(&rates) {
+                let each = burst.time * rate / (all * burst.length);
+                burst.parts.iter().for_each(|&(stretch, count)| executed[stretch] += each * count);
+            }
+            for (burst, rate) in self.taken.iter().zip(&mut rates) {
+                *rate = (bursts * executed[burst.start] + PRIOR) / (bursts * parts[burst.start] + PRIOR);
+            }
+        }
+        let mean = self.taken.iter().zip(&rates).map(|(burst, rate)| burst.time * rate).sum::<f64>() / total;
+        rates.iter_mut().for_each(|rate| *rate /= mean);
+        rates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that goes round: `slow` executes 1 of 10 instructions and takes 9 of 10 nanoseconds, `fast` the others.
+    fn round(bursts: usize) -> Survey {
+        let mut survey = Survey::default();
+        let path = crate::modules::ModuleStore::default().intern("/program");
+        let slow = survey.stretch(Stretch::Function(path, 0x1000));
+        let fast = survey.stretch(Stretch::Function(path, 0x2000));
+        survey.learn(0, 0x1000, (slow, Some(((path, 0x1000), 0))));
+        survey.learn(0, 0x2000, (fast, Some(((path, 0x2000), 0))));
+        for n in 0..bursts {
+            let in_slow = n % 10 != 0;
+            survey.sample(if in_slow { slow } else { fast }, true);
+            // A third of each burst is where it began; the rest is as the program is.
+            let of_slow = 200 + if in_slow { 1000 } else { 0 };
+            let burst = Burst {
+                ip: if in_slow { 0x1000 } else { 0x2000 },
+                time: 1e6,
+                length: 3000,
+                instructions: vec![(0x1000, of_slow), (0x2000, 3000 - of_slow)],
+                accesses: Vec::new(),
+            };
+            survey.add(0, 7, &burst, &FxHashSet::default());
+        }
+        survey
+    }
+
+    fn part_of_slow(survey: &Survey) -> f64 {
+        let found = survey.solve(|_| None, 1e9);
+        let (mut slow, mut all) = (0.0, 0.0);
+        for (taken, (_, _, each)) in survey.taken.iter().zip(&found.bursts) {
+            slow += each * taken.parts.iter().filter(|(stretch, _)| *stretch == 0).map(|(_, count)| count).sum::<f64>();
+            all += each * taken.length;
+        }
+        slow / all
+    }
+
+    #[test]
+    fn slow_code_is_not_counted_more_often_for_being_slow() {
+        // By the bursts as they are it would be 37 %.
+        let found = part_of_slow(&round(1000));
+        assert!((0.095..0.125).contains(&found), "{found}");
+        // Few bursts are drawn to what is assumed.
+        assert!(part_of_slow(&round(10)) > found);
+    }
+
+    #[test]
+    fn what_samples_count_sets_the_scale() {
+        let survey = round(100);
+        let all = |found: &Surveyed| found.bursts.iter().map(|(_, _, each)| each * 3000.0).sum::<f64>();
+        let assumed = survey.solve(|_| None, 1e9);
+        assert!((all(&assumed) / (1e9 * RATE) - 1.0).abs() < 1e-9);
+        let fast = |((_, start), _): Instruction| (start == 0x2000).then_some(9e6);
+        let found = survey.solve(fast, 1e9);
+        let shown: f64 = survey.executed.iter().filter(|(i, _)| i.0.1 == 0x2000).map(|(_, executed)| executed).sum();
+        assert!((all(&found) / 1e9 / (9e6 / (shown * 10.0)) - 1.0).abs() < 1e-9, "{}", all(&found));
+    }
+}

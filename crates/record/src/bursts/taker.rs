@@ -1,0 +1,203 @@
+//! The thread that takes bursts: stops a thread of the program, follows it in the emulator, lets it go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use numamma_emulator::{Access, Emulator, Memory, Observer, Rights, State, Stop};
+use numamma_process::{NotStopped, Stopped};
+use rustc_hash::FxHashMap;
+
+use super::threads::{Candidate, choose};
+use super::{Burst, Seen, Shared};
+use crate::clock::counts::resample::Random;
+use crate::collect::now;
+use crate::perf::decode::Record;
+
+/// Instructions of a burst: about as long to emulate as it takes to stop a thread.
+const LENGTH: u64 = 5000;
+/// Where the first bursts are taken before it is known what they cost.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// Bursts are not closer than this: what follows each other closely tells little new.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
+/// Nor farther apart.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How much of what bursts cost is known from the last one.
+const NEWS: f64 = 0.1;
+/// Code segment of 64-bit programs.
+const CODE_64: u64 = 0x33;
+/// Instructions without which a burst tells nothing.
+const LEAST_LENGTH: u64 = 20;
+
+/// Takes bursts until it is told to stop.
+#[derive(Debug)]
+pub struct Taker {
+    pub shared: Arc<Shared>,
+    /// The program's first process, a child of ours.
+    pub child: i32,
+    /// Part (0..1) of the time that threads may be stopped.
+    pub share: f64,
+}
+
+impl Taker {
+    /// Takes bursts. To be called on a thread of its own: whoever it holds goes on when that thread ends.
+    pub fn run(self) {
+        let mut random = Random::new(now() as u64);
+        let mut emulator = match Emulator::new() {
+            Ok(emulator) => emulator,
+            Err(error) => {
+                self.shared.state().refused = Some(format!("no memory for emulated code ({error})"));
+                return;
+            }
+        };
+        let mut trace = Trace::default();
+        let mut pages = Pages::default();
+        // Seconds that a burst stops a thread for, a running mean.
+        let mut cost = FIRST_PAUSE.as_secs_f64() * self.share;
+        while !self.shared.is_done() {
+            // Never in step with what the program does: exponential pauses see it as it is on the average.
+            let mean = (cost / self.share).clamp(LEAST_PAUSE.as_secs_f64(), LONGEST_PAUSE.as_secs_f64());
+            self.pause(Duration::from_secs_f64(mean * (1e-3 - random.uniform().max(1e-9).ln())));
+            let threads = self.shared.state().threads.clone();
+            let Some(candidate) = choose(&threads, &mut random) else { continue };
+            let began = Instant::now();
+            self.shared.since.store(now(), Ordering::Release);
+            let taken = self.take(candidate, &mut emulator, &mut trace, &mut pages);
+            let stopped = began.elapsed();
+            cost += (stopped.as_secs_f64() - cost) * NEWS;
+            // Each stands for the time between two, in all threads that run.
+            let time = (mean + cost) * 1e9 * candidate.of;
+            if let Err(why) = &taken {
+                self.shared.state().refused = Some(why.clone());
+            }
+            let ended = taken.is_err();
+            self.hand_over(taken.ok().flatten(), candidate, time, stopped);
+            self.shared.since.store(i64::MAX, Ordering::Release);
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps, but not for long once there is nothing more to do.
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while !self.shared.is_done() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(20)));
+        }
+    }
+
+    fn hand_over(&self, taken: Option<(i64, Stop, Burst)>, of: Candidate, time: f64, stopped: Duration) {
+        let mut state = self.shared.state();
+        state.tally.stopped += stopped.as_nanos() as u64;
+        let Some((at, stop, burst)) = taken else { return };
+        state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
+        if burst.length < LEAST_LENGTH {
+            return;
+        }
+        state.tally.taken += 1;
+        state.tally.instructions += burst.length;
+        let burst = Box::new(Burst { time, ..burst });
+        state.taken.push(Record::Burst { time: at, pid: of.pid, tid: of.tid, cpu: of.cpu, burst });
+    }
+
+    /// Follows a thread. `None`: not this one, not now. `Err`: none, ever.
+    fn take(
+        &self,
+        of: Candidate,
+        emulator: &mut Emulator,
+        trace: &mut Trace,
+        pages: &mut Pages,
+    ) -> Result<Option<(i64, Stop, Burst)>, String> {
+        let stopped = match Stopped::stop(of.tid, of.tid == self.child) {
+            Ok(stopped) => stopped,
+            Err(NotStopped::Gone | NotStopped::Busy) => return Ok(None),
+            Err(NotStopped::Late) => return Err("a thread did not stop within two seconds".into()),
+            Err(NotStopped::Refused(error)) => return Err(format!("threads may not be traced here ({error})")),
+        };
+        let at = now();
+        let Ok(registers) = stopped.registers() else { return Ok(None) };
+        // In a system call, which it goes on with: its time is not the program's own.
+        if registers.orig_rax as i64 >= 0 || stopped.extended(&mut pages.extended).is_err() {
+            return Ok(None);
+        }
+        // 32-bit code is another language.
+        if registers.cs != CODE_64 {
+            return Ok(None);
+        }
+        let mut state = State::from_ptrace(&registers, &pages.extended);
+        pages.pid = of.pid;
+        trace.clear();
+        let stop = emulator.run(&mut state, pages, trace, LENGTH).stop;
+        drop(stopped);
+        let mut burst = trace.burst();
+        burst.ip = registers.rip;
+        Ok(Some((at, stop, burst)))
+    }
+}
+
+/// The memory of a process that is held.
+#[derive(Debug, Default)]
+struct Pages {
+    pid: i32,
+    extended: Vec<u8>,
+}
+
+impl Memory for Pages {
+    fn read(&mut self, address: u64, page: &mut [u8; 4096]) -> Option<Rights> {
+        let local = libc::iovec { iov_base: page.as_mut_ptr().cast(), iov_len: page.len() };
+        let remote = libc::iovec { iov_base: address as *mut _, iov_len: page.len() };
+        // SAFETY: the kernel writes at most a page into `page`; the remote side is only read.
+        let read = unsafe { libc::process_vm_readv(self.pid, &raw const local, 1, &raw const remote, 1, 0) };
+        // Whoever writes where he must not gets a signal, and that is not what programs do all day.
+        (read == page.len() as isize).then_some(Rights::ALL)
+    }
+}
+
+/// What the emulator tells, counted.
+#[derive(Debug, Default)]
+struct Trace {
+    length: u64,
+    instructions: FxHashMap<u64, u32>,
+    /// By instruction, page and whether it writes.
+    accesses: FxHashMap<(u64, u64, bool), Seen>,
+}
+
+impl Trace {
+    fn clear(&mut self) {
+        self.length = 0;
+        self.instructions.clear();
+        self.accesses.clear();
+    }
+
+    fn burst(&self) -> Burst {
+        Burst {
+            length: self.length,
+            instructions: self.instructions.iter().map(|(&ip, &count)| (ip, count)).collect(),
+            accesses: self.accesses.values().copied().collect(),
+            ..Burst::default()
+        }
+    }
+}
+
+impl Observer for Trace {
+    fn instruction(&mut self, ip: u64) {
+        self.length += 1;
+        *self.instructions.entry(ip).or_default() += 1;
+    }
+
+    fn access(&mut self, Access { ip, address, size, write }: Access) {
+        let seen = self.accesses.entry((ip, address >> 12, write)).or_insert(Seen {
+            ip,
+            addr: address,
+            bytes: size,
+            write,
+            count: 0,
+        });
+        seen.count += 1;
+    }
+}
