@@ -182,8 +182,6 @@ shift!(shr, "shr");
 shift!(sar, "sar");
 shift!(rol, "rol");
 shift!(ror, "ror");
-shift!(rcl, "rcl");
-shift!(rcr, "rcr");
 double_shift!(shld, "shld");
 double_shift!(shrd, "shrd");
 two_wide!(imul, "imul");

@@ -10,7 +10,7 @@ use crate::decode::{Decoded, decode};
 use crate::features;
 use crate::lanes::Lanes;
 use crate::memory::{Memory, PAGE, Space};
-use crate::native::{Needs, needs};
+use crate::native::{Needs, needs, without_stack};
 use crate::op::{Kind, Op};
 use crate::stop::{Fault, Stop};
 use crate::stub;
@@ -200,7 +200,7 @@ impl Cache {
             Decoded::Op(op) if self.only_native && !op.ends_block() => self.native(i, op).unwrap_or(op),
             Decoded::Op(op) => op,
             Decoded::Native(op) => {
-                let unsupported = Op { kind: Kind::Unsupported(i.mnemonic()), ..op };
+                let unsupported = Op { kind: Kind::Unsupported, ..op };
                 if let Some(lanes) = Lanes::of(i) {
                     self.lanes.push(lanes);
                     return Op { kind: Kind::Lanes, code: self.lanes.len() as u32 - 1, ..op };
@@ -211,8 +211,9 @@ impl Cache {
     }
 
     fn native(&mut self, i: &Instruction, op: Op) -> Option<Op> {
-        let needs = needs(i, &mut self.factory)?;
-        let code = stub::write(i, &needs)?;
+        let (i, stack) = without_stack(i);
+        let needs = Needs { stack, ..needs(&i, &mut self.factory)? };
+        let code = stub::write(&i, &needs)?;
         if let Some(&index) = self.by_code.get(&*code)
             && self.stubs[index as usize].needs.operand == needs.operand
         {

@@ -12,13 +12,13 @@ const CHANGEABLE: u64 = 0x0024_4dd5;
 /// Flags that pushf leaves out: resume, virtual 8086.
 const UNSEEN: u64 = 1 << 16 | 1 << 17;
 
-/// A branch to an address that no program can have faults before it is taken.
-#[inline(always)]
-fn target(address: u64) -> Result<u64, Stop> {
-    if address >> 56 == 0 { Ok(address) } else { Err(Stop::Fault(Fault::General)) }
-}
-
 impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
+    /// A branch to an address that no program can have faults before it is taken.
+    #[inline(always)]
+    fn target(&self, address: u64) -> Result<u64, Stop> {
+        if address >> self.address_bits == 0 { Ok(address) } else { Err(Stop::Fault(Fault::General)) }
+    }
+
     #[inline(always)]
     fn push(&mut self, op: &Op, value: u64) -> Result<(), Stop> {
         let top = self.general(RSP).wrapping_sub(8);
@@ -27,65 +27,91 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
         Ok(())
     }
 
-    /// Executes; gives the next instruction, or nothing if the instruction is not one of these.
     #[inline(always)]
-    pub fn control(&mut self, op: &Op) -> Result<Option<u64>, Stop> {
-        Ok(Some(match op.kind {
-            Kind::JumpIf(condition) => {
-                if holds(condition, self.status) {
-                    op.value
-                } else {
-                    op.next
-                }
-            }
-            Kind::Jump => op.value,
-            Kind::Call => {
-                self.push(op, op.next)?;
-                op.value
-            }
-            Kind::Return => {
-                let top = self.general(RSP);
-                let to = target(self.space.load(self.memory, top, 8)?)?;
-                self.tell(op, top, 8, false);
-                self.context.general[RSP] = top.wrapping_add(8).wrapping_add(op.value);
-                to
-            }
-            Kind::Push if op.a != MEMORY => {
-                let value = self.read(op, op.a, 8)?;
-                self.push(op, value)?;
-                op.next
-            }
-            Kind::Pop if op.a != MEMORY => {
-                let top = self.general(RSP);
-                let value = self.load(op, top, 8)?;
-                self.context.general[RSP] = top.wrapping_add(8);
-                self.set_register(op.a, 8, value);
-                op.next
-            }
-            Kind::Leave => {
-                let frame = self.general(RBP);
-                let value = self.load(op, frame, 8)?;
-                self.context.general[RSP] = frame.wrapping_add(8);
-                self.context.general[RBP] = value;
-                op.next
-            }
-            Kind::JumpTo => self.indirect(op)?,
-            Kind::CallTo => self.call_indirect(op)?,
-            _ => return self.rare_control(op),
-        }))
+    pub fn jump_if(&mut self, op: &Op, condition: u8) -> u64 {
+        if holds(condition, self.status) { op.value } else { op.next }
     }
 
-    fn indirect(&mut self, op: &Op) -> Result<u64, Stop> {
+    #[inline(always)]
+    pub fn call(&mut self, op: &Op) -> Result<u64, Stop> {
+        self.push(op, op.next)?;
+        Ok(op.value)
+    }
+
+    #[inline(always)]
+    pub fn ret(&mut self, op: &Op) -> Result<u64, Stop> {
+        let top = self.general(RSP);
+        let to = self.space.load(self.memory, top, 8)?;
+        let to = self.target(to)?;
+        self.tell(op, top, 8, false);
+        self.context.general[RSP] = top.wrapping_add(8).wrapping_add(op.value);
+        Ok(to)
+    }
+
+    #[inline(always)]
+    pub fn push_value(&mut self, op: &Op) -> Result<(), Stop> {
+        if op.a == MEMORY {
+            return self.push_memory(op);
+        }
+        let value = self.read(op, op.a, 8)?;
+        self.push(op, value)
+    }
+
+    #[inline(always)]
+    pub fn pop_value(&mut self, op: &Op) -> Result<(), Stop> {
+        if op.a == MEMORY {
+            return self.pop_memory(op);
+        }
+        let top = self.general(RSP);
+        let value = self.load(op, top, 8)?;
+        self.context.general[RSP] = top.wrapping_add(8);
+        self.set_register(op.a, 8, value);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn leave(&mut self, op: &Op) -> Result<(), Stop> {
+        let frame = self.general(RBP);
+        let value = self.load(op, frame, 8)?;
+        self.context.general[RSP] = frame.wrapping_add(8);
+        self.context.general[RBP] = value;
+        Ok(())
+    }
+
+    fn push_memory(&mut self, op: &Op) -> Result<(), Stop> {
+        let top = self.general(RSP).wrapping_sub(8);
+        self.space.check_write(self.memory, top, 8)?;
+        let value = self.read(op, op.a, 8)?;
+        self.push(op, value)
+    }
+
+    fn pop_memory(&mut self, op: &Op) -> Result<(), Stop> {
+        let top = self.general(RSP);
+        let value = self.space.load(self.memory, top, 8)?;
+        // The operand's address is of the time after the pop.
+        self.context.general[RSP] = top.wrapping_add(8);
+        let address = self.address(op);
+        if let Err(stop) = self.space.store(self.memory, address, 8, value) {
+            self.context.general[RSP] = top;
+            return Err(stop);
+        }
+        self.tell(op, top, 8, false);
+        self.tell(op, address, 8, true);
+        Ok(())
+    }
+
+    pub fn indirect(&mut self, op: &Op) -> Result<u64, Stop> {
         if op.a != MEMORY {
-            return target(self.register(op.a));
+            return self.target(self.register(op.a));
         }
         let address = self.address(op);
-        let to = target(self.space.load(self.memory, address, 8)?)?;
+        let to = self.space.load(self.memory, address, 8)?;
+        let to = self.target(to)?;
         self.tell(op, address, 8, false);
         Ok(to)
     }
 
-    fn call_indirect(&mut self, op: &Op) -> Result<u64, Stop> {
+    pub fn call_indirect(&mut self, op: &Op) -> Result<u64, Stop> {
         let top = self.general(RSP).wrapping_sub(8);
         self.space.check_write(self.memory, top, 8)?;
         let to = self.indirect(op)?;
@@ -93,31 +119,12 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
         Ok(to)
     }
 
+    /// Executes branches and flags that are not frequent; gives the next instruction, or nothing if the instruction is none of
+    /// these.
     #[inline(never)]
-    fn rare_control(&mut self, op: &Op) -> Result<Option<u64>, Stop> {
+    pub fn rare_control(&mut self, op: &Op) -> Result<Option<u64>, Stop> {
         let branch = |taken: bool| if taken { op.value } else { op.next };
         Ok(Some(match op.kind {
-            Kind::Push => {
-                let top = self.general(RSP).wrapping_sub(8);
-                self.space.check_write(self.memory, top, 8)?;
-                let value = self.read(op, op.a, 8)?;
-                self.push(op, value)?;
-                op.next
-            }
-            Kind::Pop => {
-                let top = self.general(RSP);
-                let value = self.space.load(self.memory, top, 8)?;
-                // The operand's address is of the time after the pop.
-                self.context.general[RSP] = top.wrapping_add(8);
-                let address = self.address(op);
-                if let Err(stop) = self.space.store(self.memory, address, 8, value) {
-                    self.context.general[RSP] = top;
-                    return Err(stop);
-                }
-                self.tell(op, top, 8, false);
-                self.tell(op, address, 8, true);
-                op.next
-            }
             Kind::JumpIfZeroCount => branch(self.general(RCX) == 0),
             Kind::Loop | Kind::LoopWhile(_) => {
                 let count = self.general(RCX).wrapping_sub(1);

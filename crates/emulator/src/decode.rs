@@ -1,7 +1,7 @@
 //! Instructions to what executes them: by hand where they are frequent or touch more than their operands, by the processor
 //! itself (`native.rs`) where they do not.
 
-use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind, Register};
+use iced_x86::{Code, Instruction, MemorySize, Mnemonic, OpKind, Register};
 
 use crate::features;
 use crate::flags::number;
@@ -22,9 +22,22 @@ fn blank(i: &Instruction) -> Op {
     let has_memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
     let address = if has_memory { address(i) } else { Some(NO_ADDRESS) };
     let (ip, next) = (i.ip(), i.next_ip());
-    let kind = if address.is_some() { Kind::Nothing } else { Kind::Unsupported(i.mnemonic()) };
+    let kind = if address.is_some() { Kind::Nothing } else { Kind::Unsupported };
     let address = address.unwrap_or(NO_ADDRESS);
-    Op { ip, next, value: 0, address, code: 0, kind, width: 8, narrow: 0, a: NONE, b: NONE, c: NONE }
+    Op {
+        ip,
+        next,
+        value: 0,
+        address,
+        code: 0,
+        kind,
+        mnemonic: i.mnemonic(),
+        width: 8,
+        narrow: 0,
+        a: NONE,
+        b: NONE,
+        c: NONE,
+    }
 }
 
 /// None: one that is made of vectors.
@@ -89,7 +102,7 @@ pub fn decode(i: &Instruction) -> Decoded {
     if !features::has(i) {
         // A shadow stack that the thread does not use makes these no operations.
         let idle = matches!(i.mnemonic(), Mnemonic::Rdsspd | Mnemonic::Rdsspq);
-        return whole(if idle { Kind::Nothing } else { Kind::Lacking(i.mnemonic()) });
+        return whole(if idle { Kind::Nothing } else { Kind::Lacking });
     }
     if let Some(kind) = plain(i) {
         // The other form of reading the time tells the processor too.
@@ -105,6 +118,14 @@ pub fn decode(i: &Instruction) -> Decoded {
 /// Instructions without operands of interest.
 fn plain(i: &Instruction) -> Option<Kind> {
     use Mnemonic as M;
+    // Prefetches of a register: some processors refuse them.
+    let of_register = matches!(
+        i.code(),
+        Code::Reservednop_rm16_r16_0F0D | Code::Reservednop_rm32_r32_0F0D | Code::Reservednop_rm64_r64_0F0D
+    ) && i.op0_kind() == OpKind::Register;
+    if of_register {
+        return Some(Kind::Unsupported);
+    }
     Some(match i.mnemonic() {
         M::Nop | M::Endbr64 | M::Endbr32 | M::Pause | M::Reservednop => Kind::Nothing,
         M::Prefetch | M::Prefetchw | M::Prefetchwt1 | M::Prefetchit0 | M::Prefetchit1 => Kind::Nothing,
@@ -135,7 +156,7 @@ fn plain(i: &Instruction) -> Option<Kind> {
 /// Branches and what uses the stack. Any other instruction of that kind is unsupported, and never executed natively.
 fn branch(i: &Instruction, op: Op) -> Option<Op> {
     use Mnemonic as M;
-    let unsupported = Op { kind: Kind::Unsupported(i.mnemonic()), ..op };
+    let unsupported = Op { kind: Kind::Unsupported, ..op };
     let mut value = 0;
     let target = |kind| match i.op0_kind() {
         OpKind::NearBranch64 => Op { kind, value: i.near_branch_target(), ..op },
@@ -148,16 +169,20 @@ fn branch(i: &Instruction, op: Op) -> Option<Op> {
     if i.is_jcc_short_or_near() {
         return Some(target(Kind::JumpIf(number(i.condition_code()))));
     }
+    // A prefix that means nothing here turns the condition round on some processors.
+    if matches!(i.mnemonic(), M::Loope | M::Loopne) && (i.has_rep_prefix() || i.has_repne_prefix()) {
+        return Some(unsupported);
+    }
     Some(match i.mnemonic() {
         M::Jmp if i.is_jmp_short_or_near() => target(Kind::Jump),
         M::Jmp if i.is_jmp_near_indirect() => indirect(Kind::JumpTo),
         M::Call if i.is_call_near() => target(Kind::Call),
         M::Call if i.is_call_near_indirect() => indirect(Kind::CallTo),
         M::Jrcxz => target(Kind::JumpIfZeroCount),
-        M::Loop if i.code() == iced_x86::Code::Loop_rel8_64_RCX => target(Kind::Loop),
-        M::Loope if i.code() == iced_x86::Code::Loope_rel8_64_RCX => target(Kind::LoopWhile(true)),
-        M::Loopne if i.code() == iced_x86::Code::Loopne_rel8_64_RCX => target(Kind::LoopWhile(false)),
-        M::Ret if matches!(i.code(), iced_x86::Code::Retnq | iced_x86::Code::Retnq_imm16) => {
+        M::Loop if i.code() == Code::Loop_rel8_64_RCX => target(Kind::Loop),
+        M::Loope if i.code() == Code::Loope_rel8_64_RCX => target(Kind::LoopWhile(true)),
+        M::Loopne if i.code() == Code::Loopne_rel8_64_RCX => target(Kind::LoopWhile(false)),
+        M::Ret if matches!(i.code(), Code::Retnq | Code::Retnq_imm16) => {
             let value = if i.op_count() == 1 { i.immediate(0) } else { 0 };
             Op { kind: Kind::Return, value, ..op }
         }
@@ -169,9 +194,7 @@ fn branch(i: &Instruction, op: Op) -> Option<Op> {
             Some(a) => Op { kind: Kind::Pop, a, ..op },
             None => unsupported,
         },
-        M::Leave if i.stack_pointer_increment() == 0 && i.code() == iced_x86::Code::Leaveq => {
-            Op { kind: Kind::Leave, ..op }
-        }
+        M::Leave if i.stack_pointer_increment() == 0 && i.code() == Code::Leaveq => Op { kind: Kind::Leave, ..op },
         M::Pushfq => Op { kind: Kind::PushFlags, ..op },
         M::Popfq => Op { kind: Kind::PopFlags, ..op },
         _ if i.is_stack_instruction() || i.flow_control() != iced_x86::FlowControl::Next => unsupported,
@@ -203,10 +226,10 @@ fn string(i: &Instruction, op: Op) -> Option<Op> {
         M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => Kind::LoadString(count),
         M::Scasb | M::Scasw | M::Scasd | M::Scasq => Kind::ScanString(compare),
         M::Cmpsb | M::Cmpsw | M::Cmpsd | M::Cmpsq if is_string => Kind::CompareString(compare),
-        _ if is_string => Kind::Unsupported(i.mnemonic()),
+        _ if is_string => Kind::Unsupported,
         _ => return None,
     };
-    let kind = if wide(0) && wide(1) && width != 0 { kind } else { Kind::Unsupported(i.mnemonic()) };
+    let kind = if wide(0) && wide(1) && width != 0 { kind } else { Kind::Unsupported };
     Some(Op { kind, width, address: Address { segment: segment(i), ..NO_ADDRESS }, ..op })
 }
 
@@ -218,7 +241,7 @@ fn special(i: &Instruction, op: Op) -> Option<Op> {
     let mut value = 0;
     let mut base = |kind| match operand(i, 0, &mut value) {
         Some(a) => Op { kind, a, width: width(i, 0), ..op },
-        None => Op { kind: Kind::Unsupported(i.mnemonic()), ..op },
+        None => Op { kind: Kind::Unsupported, ..op },
     };
     Some(match i.mnemonic() {
         M::Ldmxcsr | M::Vldmxcsr => Op { kind: Kind::LoadControl, a: MEMORY, width: 4, ..op },
@@ -229,22 +252,19 @@ fn special(i: &Instruction, op: Op) -> Option<Op> {
         M::Wrgsbase => base(Kind::WriteBase(Segment::Gs)),
         M::Cmpxchg8b => Op { kind: Kind::CompareExchangeWide, width: 4, ..op },
         M::Cmpxchg16b => Op { kind: Kind::CompareExchangeWide, width: 8, ..op },
-        M::Fxsave64 => save(Save::Legacy),
-        M::Xsave64 => save(Save::Standard),
-        M::Xsavec64 => save(Save::Compacted),
-        M::Xsaveopt64 => save(Save::Optimised),
-        M::Fxrstor64 => restore(Save::Legacy),
-        M::Xrstor64 => restore(Save::Standard),
-        // The forms with 32-bit pointers of the x87.
-        M::Fxsave | M::Xsave | M::Xsavec | M::Xsaveopt | M::Fxrstor | M::Xrstor => {
-            Op { kind: Kind::Unsupported(i.mnemonic()), ..op }
-        }
+        // The forms without 64 in their names differ in how they save the x87's last instruction only, which is not kept.
+        M::Fxsave64 | M::Fxsave => save(Save::Legacy),
+        M::Xsave64 | M::Xsave => save(Save::Standard),
+        M::Xsavec64 | M::Xsavec => save(Save::Compacted),
+        M::Xsaveopt64 | M::Xsaveopt => save(Save::Optimised),
+        M::Fxrstor64 | M::Fxrstor => restore(Save::Legacy),
+        M::Xrstor64 | M::Xrstor => restore(Save::Standard),
         _ => return None,
     })
 }
 
 /// The kind of an arithmetic instruction, if it has the usual shape: operands `a` and `b`, of the width of `a`.
-fn usual(i: &Instruction) -> Option<Kind> {
+pub fn usual(i: &Instruction) -> Option<Kind> {
     use Mnemonic as M;
     Some(match i.mnemonic() {
         M::Mov | M::Movnti => Kind::Move,
@@ -266,8 +286,6 @@ fn usual(i: &Instruction) -> Option<Kind> {
         M::Sar => Kind::Sar,
         M::Rol => Kind::Rol,
         M::Ror => Kind::Ror,
-        M::Rcl => Kind::Rcl,
-        M::Rcr => Kind::Rcr,
         M::Mul => Kind::MultiplyWide,
         M::Div => Kind::Divide,
         M::Idiv => Kind::DivideSigned,
@@ -308,6 +326,10 @@ fn integer(i: &Instruction, op: Op) -> Option<Op> {
     let own = |width: u8| Op { kind: Kind::ExtendSign, a: RAX as u8, b: RAX as u8, width, narrow: width / 2, ..op };
     let spread = |width: u8| Op { kind: Kind::SpreadSign, a: RDX as u8, b: RAX as u8, width, ..op };
     Some(match i.mnemonic() {
+        // What becomes of the upper half of a register that stays as it is, is the processor's business.
+        M::Cmpxchg if a != MEMORY => return None,
+        // Their undefined flags depend on the form of the count.
+        M::Rcl | M::Rcr => return None,
         M::Movzx => extended(Kind::ExtendZero),
         M::Movsx | M::Movsxd => extended(Kind::ExtendSign),
         M::Lea => Op { kind: Kind::Address, ..op },
@@ -319,20 +341,20 @@ fn integer(i: &Instruction, op: Op) -> Option<Op> {
         M::Cqo => spread(8),
         // Two operands: the first is a factor too.
         M::Imul if i.op_count() == 2 => Op { kind: Kind::Multiply, b: a, c: b, ..op },
-        _ if i.is_setcc_or_similar() => Op { kind: Kind::SetIf(number(i.condition_code())), width: 1, ..op },
+        _ if i.is_setcc() => Op { kind: Kind::SetIf(number(i.condition_code())), width: 1, ..op },
         _ if i.is_cmov() => Op { kind: Kind::MoveIf(number(i.condition_code())), ..op },
         _ => Op { kind: usual(i)?, ..op },
     })
 }
 
 /// Names that the library has no question for.
-trait Conditional {
-    fn is_setcc_or_similar(&self) -> bool;
+pub trait Conditional {
+    fn is_setcc(&self) -> bool;
     fn is_cmov(&self) -> bool;
 }
 
 impl Conditional for Instruction {
-    fn is_setcc_or_similar(&self) -> bool {
+    fn is_setcc(&self) -> bool {
         use Mnemonic as M;
         matches!(
             self.mnemonic(),

@@ -4,11 +4,12 @@ use std::io;
 
 use crate::code::Cache;
 use crate::context::Context;
+use crate::features;
 use crate::memory::{Memory, PAGE, Space};
 use crate::observe::Observer;
-use crate::op::{Kind, Op};
 use crate::runner::Runner;
 use crate::state::State;
+use crate::step::step;
 use crate::stop::{Stop, Unsupported};
 
 /// How a run ended.
@@ -26,6 +27,7 @@ pub struct Emulator {
     context: Box<Context>,
     space: Space,
     cache: Cache,
+    address_bits: u32,
 }
 
 impl Emulator {
@@ -37,7 +39,12 @@ impl Emulator {
         if crate::state::Layout::get().enabled == 0 {
             return Err(io::Error::other("the processor or the kernel does without XSAVE"));
         }
-        Ok(Self { context: Box::new(Context::new()), space: Space::new(), cache: Cache::new()? })
+        Ok(Self {
+            context: Box::new(Context::new()),
+            space: Space::new(),
+            cache: Cache::new()?,
+            address_bits: features::address_bits(),
+        })
     }
 
     /// Forgets all decoded code. Not needed for code that changes: every run looks whether what it executes is still the same.
@@ -59,7 +66,9 @@ impl Emulator {
         self.cache.begin();
         self.context.load(state);
         let (context, space) = (&mut *self.context, &mut self.space);
-        let mut runner = Runner { context, space, memory, observer, status: 0, other_flags: 0, left: limit };
+        let address_bits = self.address_bits;
+        let mut runner =
+            Runner { context, space, memory, observer, status: 0, other_flags: 0, address_bits, left: limit };
         runner.set_flags(state.flags);
         let stop = if runner.other_flags & crate::flags::STRANGE != 0 {
             Stop::Unsupported(Unsupported::Flags)
@@ -90,13 +99,18 @@ where
     M: Memory + ?Sized,
     O: Observer + ?Sized,
 {
+    let mut next = *ip;
     loop {
         if runner.left == 0 {
+            *ip = next;
             return Stop::Limit;
         }
-        let index = match cache.enter(runner.space, runner.memory, *ip) {
+        let index = match cache.enter(runner.space, runner.memory, next) {
             Ok(index) => index,
-            Err(stop) => return stop,
+            Err(stop) => {
+                *ip = next;
+                return stop;
+            }
         };
         let cache = &*cache;
         for op in &*cache.block(index).ops {
@@ -107,7 +121,7 @@ where
             runner.left -= 1;
             runner.observer.instruction(op.ip);
             match step(runner, cache, op) {
-                Ok(next) => *ip = next,
+                Ok(after) => next = after,
                 Err(stop) => {
                     *ip = op.ip;
                     if stop != Stop::Limit {
@@ -117,36 +131,5 @@ where
                 }
             }
         }
-    }
-}
-
-/// Executes one instruction; gives the next one.
-#[inline(always)]
-fn step<M, O>(runner: &mut Runner<'_, M, O>, cache: &Cache, op: &Op) -> Result<u64, Stop>
-where
-    M: Memory + ?Sized,
-    O: Observer + ?Sized,
-{
-    if op.kind == Kind::Native {
-        let (stub, entry) = cache.stub(op.code);
-        runner.native(op, &stub.needs, entry)?;
-        return Ok(op.next);
-    }
-    if let Some(next) = runner.control(op)? {
-        return Ok(next);
-    }
-    if runner.integer(op)? || runner.string(op)? || runner.special(op)? {
-        return Ok(op.next);
-    }
-    match op.kind {
-        Kind::Lanes => {
-            runner.lanes(op, &cache.lanes[op.code as usize])?;
-            Ok(op.next)
-        }
-        Kind::SystemCall => Err(Stop::SystemCall),
-        Kind::Fault(fault) => Err(Stop::Fault(fault)),
-        Kind::Lacking(mnemonic) => Err(Stop::Unsupported(Unsupported::Feature(mnemonic))),
-        Kind::Unsupported(mnemonic) => Err(Stop::Unsupported(Unsupported::Instruction(mnemonic))),
-        _ => Err(Stop::Unsupported(Unsupported::Instruction(iced_x86::Mnemonic::INVALID))),
     }
 }

@@ -14,6 +14,7 @@ use crate::state::{AVX, AVX512};
 /// A register of what `cpuid` answers.
 #[derive(Clone, Copy)]
 enum Word {
+    A,
     B,
     C,
     D,
@@ -31,7 +32,7 @@ enum Needs {
 const FEATURES: &[(CpuidFeature, u32, u32, Word, u32, Needs)] = {
     use CpuidFeature as F;
     use Needs::{Avx, Avx512, Nothing};
-    use Word::{B, C, D};
+    use Word::{A, B, C, D};
     const MORE: u32 = 0x8000_0001;
     &[
         (F::FPU, 1, 0, D, 0, Nothing),
@@ -89,6 +90,8 @@ const FEATURES: &[(CpuidFeature, u32, u32, Word, u32, Needs)] = {
         (F::AVX512_VP2INTERSECT, 7, 0, D, 8, Avx512),
         (F::SERIALIZE, 7, 0, D, 14, Nothing),
         (F::AVX512_FP16, 7, 0, D, 23, Avx512),
+        (F::XSAVEOPT, 0xd, 1, A, 0, Nothing),
+        (F::XSAVEC, 0xd, 1, A, 1, Nothing),
         (F::LZCNT, MORE, 0, C, 5, Nothing),
         (F::SSE4A, MORE, 0, C, 6, Nothing),
         (F::PREFETCHW, MORE, 0, C, 8, Nothing),
@@ -147,6 +150,7 @@ impl Features {
             let known = __cpuid(leaf & 0x8000_0000).eax >= leaf;
             let answer = __cpuid_count(leaf, part);
             let word = match word {
+                Word::A => answer.eax,
                 Word::B => answer.ebx,
                 Word::C => answer.ecx,
                 Word::D => answer.edx,
@@ -176,6 +180,12 @@ pub fn is_amd() -> bool {
     let maker = __cpuid(0);
     (maker.ebx, maker.edx, maker.ecx) == (0x6874_7541, 0x6974_6e65, 0x444d_4163)
         || (maker.ebx, maker.edx, maker.ecx) == (0x6f67_7948, 0x6e65_476e, 0x656e_6975)
+}
+
+/// Bits of the addresses that programs may have: more where the processor has five levels of page tables, and the kernel perhaps.
+pub fn address_bits() -> u32 {
+    let five_levels = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx >> 16 & 1 == 1;
+    if five_levels { 56 } else { 47 }
 }
 
 /// Whether XSAVE may be executed.

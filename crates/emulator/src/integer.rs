@@ -31,21 +31,21 @@ fn extend_sign(value: u64, width: u8) -> u64 {
 
 impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
     #[inline(always)]
-    fn binary(&mut self, op: &Op, f: fn(u8, u64, u64, &mut u16) -> u64) -> Result<(), Stop> {
+    pub fn binary(&mut self, op: &Op, f: fn(u8, u64, u64, &mut u16) -> u64) -> Result<(), Stop> {
         let b = self.read(op, op.b, op.width)?;
         self.change(op, |a, status| f(op.width, a, b, status))
     }
 
     /// Flags alone.
     #[inline(always)]
-    fn compare(&mut self, op: &Op, f: fn(u8, u64, u64, &mut u16) -> u64) -> Result<(), Stop> {
+    pub fn compare(&mut self, op: &Op, f: fn(u8, u64, u64, &mut u16) -> u64) -> Result<(), Stop> {
         let (a, b) = (self.read(op, op.a, op.width)?, self.read(op, op.b, op.width)?);
         f(op.width, a, b, &mut self.status);
         Ok(())
     }
 
     #[inline(always)]
-    fn unary(&mut self, op: &Op, f: fn(u8, u64, &mut u16) -> u64) -> Result<(), Stop> {
+    pub fn unary(&mut self, op: &Op, f: fn(u8, u64, &mut u16) -> u64) -> Result<(), Stop> {
         self.change(op, |a, status| f(op.width, a, status))
     }
 
@@ -54,7 +54,8 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
     fn derived(&mut self, op: &Op, f: fn(u8, u64, u64, &mut u16) -> u64) -> Result<(), Stop> {
         let b = self.read(op, op.b, op.width)?;
         let new = f(op.width, self.register(op.a), b, &mut self.status);
-        self.set_register(op.a, op.width, new);
+        // Whole, also of 32 bits: a search for bits that finds none leaves the upper half.
+        self.set_register(op.a, 8, new);
         Ok(())
     }
 
@@ -68,71 +69,59 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
         Ok(())
     }
 
-    /// Executes; false if the instruction is not one of these.
     #[inline(always)]
-    pub fn integer(&mut self, op: &Op) -> Result<bool, Stop> {
-        match op.kind {
-            Kind::Nothing => {}
-            Kind::Move => {
-                let value = self.read(op, op.b, op.width)?;
-                self.write(op, op.a, op.width, value)?;
-            }
-            Kind::ExtendZero => {
-                let value = self.read(op, op.b, op.narrow)?;
-                self.set_register(op.a, op.width, cut(value, op.narrow));
-            }
-            Kind::ExtendSign => {
-                let value = self.read(op, op.b, op.narrow)?;
-                self.set_register(op.a, op.width, extend_sign(value, op.narrow));
-            }
-            Kind::Address => {
-                let value = self.offset(&op.address);
-                self.set_register(op.a, op.width, value);
-            }
-            Kind::Add => self.binary(op, by::add)?,
-            Kind::Or => self.binary(op, by::or)?,
-            Kind::Adc => self.binary(op, by::adc)?,
-            Kind::Sbb => self.binary(op, by::sbb)?,
-            Kind::And => self.binary(op, by::and)?,
-            Kind::Sub => self.binary(op, by::sub)?,
-            Kind::Xor => self.binary(op, by::xor)?,
-            Kind::Compare => self.compare(op, by::sub)?,
-            Kind::Test => self.compare(op, by::test)?,
-            Kind::Inc => self.unary(op, by::inc)?,
-            Kind::Dec => self.unary(op, by::dec)?,
-            Kind::Neg => self.unary(op, by::neg)?,
-            Kind::Not => self.change(op, |a, _| !a)?,
-            Kind::MoveIf(condition) => {
-                // The operand is read, and of 32 bits the upper half cleared, also where the condition does not hold.
-                let (new, old) = (self.read(op, op.b, op.width)?, self.register(op.a));
-                let value = if holds(condition, self.status) { new } else { old };
-                self.set_register(op.a, op.width, value);
-            }
-            Kind::SetIf(condition) => {
-                let value = u64::from(holds(condition, self.status));
-                self.write(op, op.a, 1, value)?;
-            }
-            Kind::Shl => self.binary_count(op, by::shl)?,
-            Kind::Shr => self.binary_count(op, by::shr)?,
-            Kind::Sar => self.binary_count(op, by::sar)?,
-            _ => return self.less_frequent(op),
-        }
-        Ok(true)
+    pub fn move_value(&mut self, op: &Op) -> Result<(), Stop> {
+        let value = self.read(op, op.b, op.width)?;
+        self.write(op, op.a, op.width, value)
     }
 
     #[inline(always)]
-    fn binary_count(&mut self, op: &Op, f: fn(u8, u64, u64, &mut u16) -> u64) -> Result<(), Stop> {
+    pub fn extend_zero(&mut self, op: &Op) -> Result<(), Stop> {
+        let value = self.read(op, op.b, op.narrow)?;
+        self.set_register(op.a, op.width, cut(value, op.narrow));
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn extend_sign(&mut self, op: &Op) -> Result<(), Stop> {
+        let value = self.read(op, op.b, op.narrow)?;
+        self.set_register(op.a, op.width, extend_sign(value, op.narrow));
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn load_address(&mut self, op: &Op) {
+        let value = self.offset(&op.address);
+        self.set_register(op.a, op.width, value);
+    }
+
+    #[inline(always)]
+    pub fn move_if(&mut self, op: &Op, condition: u8) -> Result<(), Stop> {
+        // The operand is read, and of 32 bits the upper half cleared, also where the condition does not hold.
+        let (new, old) = (self.read(op, op.b, op.width)?, self.register(op.a));
+        let value = if holds(condition, self.status) { new } else { old };
+        self.set_register(op.a, op.width, value);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn set_if(&mut self, op: &Op, condition: u8) -> Result<(), Stop> {
+        let value = u64::from(holds(condition, self.status));
+        self.write(op, op.a, 1, value)
+    }
+
+    #[inline(always)]
+    pub fn binary_count(&mut self, op: &Op, f: fn(u8, u64, u64, &mut u16) -> u64) -> Result<(), Stop> {
         let count = if op.b == VALUE { op.value } else { self.general(RCX) };
         self.change(op, |a, status| f(op.width, a, count, status))
     }
 
+    /// Executes arithmetic that is not frequent; false if the instruction is none.
     #[inline(never)]
-    fn less_frequent(&mut self, op: &Op) -> Result<bool, Stop> {
+    pub fn rare_integer(&mut self, op: &Op) -> Result<bool, Stop> {
         match op.kind {
             Kind::Rol => self.binary_count(op, by::rol)?,
             Kind::Ror => self.binary_count(op, by::ror)?,
-            Kind::Rcl => self.binary_count(op, by::rcl)?,
-            Kind::Rcr => self.binary_count(op, by::rcr)?,
             Kind::ShiftDoubleLeft => self.double_shift(op, by::shld)?,
             Kind::ShiftDoubleRight => self.double_shift(op, by::shrd)?,
             Kind::ShiftLeftPlain => self.plain_shift(op, u32::wrapping_shl, u64::wrapping_shl)?,
@@ -342,7 +331,7 @@ fn divides(width: u8, low: u64, high: u64, divisor: u64, signed: bool) -> bool {
         return false;
     }
     if !signed {
-        return dividend / u128::from(divisor) >> bits == 0;
+        return (dividend / u128::from(divisor)) >> bits == 0;
     }
     let unused = 128 - 2 * bits;
     let (dividend, divisor) = ((dividend << unused) as i128 >> unused, i128::from(extend_sign(divisor, width) as i64));

@@ -13,7 +13,7 @@
 //! why: a system call, a fault, an instruction that is not emulated.
 //!
 //! - `code.rs` keeps decoded code (`decode.rs`, `op.rs`) by blocks, and looks once a run whether it is still there
-//! - `integer.rs`, `control.rs`, `strings.rs`, `lanes.rs`, `special.rs` execute what is frequent, or touches more than its operands;
+//! - `step.rs` says what executes an instruction: `integer.rs`, `control.rs`, `strings.rs`, `lanes.rs`, `special.rs` execute what is frequent, or touches more than its operands;
 //!   arithmetic by the processor's own instructions (`arithmetic.rs`), so that its flags are exact
 //! - `native.rs` decides what else the processor may execute in our process, by code that `stub.rs` writes into `arena.rs`
 //!
@@ -37,8 +37,10 @@ mod native;
 mod observe;
 mod op;
 mod runner;
+mod save;
 mod special;
 mod state;
+mod step;
 mod stop;
 mod strings;
 mod stub;

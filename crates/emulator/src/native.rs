@@ -2,6 +2,7 @@
 
 use iced_x86::{CpuidFeature, EncodingKind, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
+use crate::decode::{Conditional, usual};
 use crate::flags::{pack, unpack};
 use crate::memory::Memory;
 use crate::observe::Observer;
@@ -14,6 +15,9 @@ use crate::stub;
 const ALL_MASKED: u32 = 0x1f80;
 const ALL_X87_MASKED: u16 = 0x3f;
 
+/// Where the x87's environment has the last instruction and its operand.
+const LAST_INSTRUCTION: std::ops::Range<usize> = 12..28;
+
 /// What is to be known of an instruction before code for it can be written.
 #[derive(Clone, Debug)]
 pub struct Needs {
@@ -21,6 +25,8 @@ pub struct Needs {
     pub general: u16,
     pub vectors: u32,
     pub masks: u8,
+    /// The one of them that stands for the stack pointer.
+    pub stack: Option<u8>,
     /// And those of them that it writes.
     pub writes_general: u16,
     pub writes_vectors: u32,
@@ -32,6 +38,8 @@ pub struct Needs {
     pub control: bool,
     /// Works on the x87 registers.
     pub x87: bool,
+    /// Saves the x87's environment: with it the last instruction, which is one of ours.
+    pub environment: bool,
     pub operand: Option<Operand>,
 }
 
@@ -45,9 +53,18 @@ pub struct Operand {
     pub writes: bool,
     /// Elements of the registers, which a mask chooses from where they are not those in memory.
     pub lanes: u8,
-    /// Must be at a multiple of its size.
-    pub aligned: bool,
+    pub alignment: Alignment,
     pub mask: Mask,
+}
+
+/// Where an operand in memory may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    Any,
+    /// At a multiple of its size.
+    Needed,
+    /// The manuals say so, and not all processors do.
+    Unknown,
 }
 
 /// What chooses elements of an operand in memory.
@@ -69,6 +86,28 @@ pub enum Mask {
     },
 }
 
+/// The instruction with another register in the place of the stack pointer, which is ours, and that register's number.
+pub fn without_stack(i: &Instruction) -> (Instruction, Option<u8>) {
+    let registers = || (0..i.op_count()).filter(|&n| i.op_kind(n) == OpKind::Register).map(|n| (n, i.op_register(n)));
+    let is_stack = |r: Register| r.is_gpr() && r.full_register() == Register::RSP;
+    if !registers().any(|(_, r)| is_stack(r)) {
+        return (*i, None);
+    }
+    // No operand that is not named is one of these.
+    let free = (8..16).find(|&n| registers().all(|(_, r)| !r.is_gpr() || r.full_register().number() != n)).unwrap_or(8);
+    let mut other = *i;
+    for (n, register) in registers().filter(|&(_, r)| is_stack(r)) {
+        let first = match register.size() {
+            1 => Register::R8L,
+            2 => Register::R8W,
+            4 => Register::R8D,
+            _ => Register::R8,
+        };
+        other.set_op_register(n, first + (free as u32 - 8));
+    }
+    (other, Some(free as u8))
+}
+
 /// What is needed to execute the instruction natively; none: it must not be.
 pub fn needs(i: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Needs> {
     if refused(i) {
@@ -87,6 +126,7 @@ pub fn needs(i: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Ne
         general: 0,
         vectors: 0,
         masks: 0,
+        stack: None,
         writes_general: 0,
         writes_vectors: 0,
         writes_masks: 0,
@@ -97,6 +137,7 @@ pub fn needs(i: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Ne
             .iter()
             .any(|f| matches!(f, CpuidFeature::FPU | CpuidFeature::FPU287 | CpuidFeature::FPU387 | CpuidFeature::MMX))
             || i.mnemonic() == Mnemonic::Wait,
+        environment: matches!(i.mnemonic(), Mnemonic::Fnstenv | Mnemonic::Fstenv | Mnemonic::Fnsave | Mnemonic::Fsave),
         operand: None,
     };
     for used in info.used_registers() {
@@ -119,7 +160,7 @@ pub fn needs(i: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Ne
             needs.writes_general |= if writes { 1 << number } else { 0 };
         } else if register.is_st() || register.is_mm() {
             needs.x87 = true;
-        } else if !register.is_segment_register() {
+        } else if !register.is_segment_register() || writes {
             return None;
         }
     }
@@ -141,7 +182,7 @@ pub fn needs(i: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Ne
             reads: matches!(access, Read | CondRead | ReadWrite | ReadCondWrite),
             writes: matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite),
             lanes: lanes(i),
-            aligned: needs_alignment(i, size),
+            alignment: alignment(i, size),
             mask: mask(i),
         });
     }
@@ -154,7 +195,7 @@ fn refused(i: &Instruction) -> bool {
     let operands = (0..i.op_count()).all(|n| match i.op_kind(n) {
         OpKind::Register => {
             let r = i.op_register(n);
-            // The stack is ours. It may be part of an address only.
+            // The stack is ours; see `without_stack`.
             (r.is_gpr() && r.full_register() != Register::RSP)
                 || r.is_vector_register()
                 || r.is_k()
@@ -171,17 +212,11 @@ fn refused(i: &Instruction) -> bool {
         || i.is_string_instruction()
         || i.is_save_restore_instruction()
         || i.flow_control() != iced_x86::FlowControl::Next;
-    // Divisions fault by their operands. The others read or write system state, or an environment with addresses of ours.
+    // Divisions fault by their operands. The others read or write system state, or more memory than they name.
     let listed = matches!(
         i.mnemonic(),
         M::Div
             | M::Idiv
-            | M::Fnstenv
-            | M::Fstenv
-            | M::Fnsave
-            | M::Fsave
-            | M::Fldenv
-            | M::Frstor
             | M::Sldt
             | M::Str
             | M::Sgdt
@@ -206,13 +241,45 @@ fn refused(i: &Instruction) -> bool {
             | M::Clzero
             | M::Enter
     );
-    !operands || system || listed
+    // A bit of memory by its number in a register may be anywhere.
+    let far_bit = matches!(i.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc)
+        && i.op0_kind() == OpKind::Memory
+        && i.op1_kind() == OpKind::Register;
+    // Of the oldest instructions, which include all that have to do with segments, only these.
+    let is_old = i.cpuid_features().iter().all(|f| {
+        use CpuidFeature as F;
+        matches!(f, F::INTEL8086 | F::INTEL186 | F::INTEL286 | F::INTEL386 | F::INTEL486 | F::X64)
+    });
+    let arithmetic = usual(i).is_some()
+        || i.is_setcc()
+        || matches!(
+            i.mnemonic(),
+            M::Wait
+                | M::Rcl
+                | M::Rcr
+                | M::Bswap
+                | M::Lea
+                | M::Movzx
+                | M::Movsx
+                | M::Movsxd
+                | M::Cbw
+                | M::Cwde
+                | M::Cdqe
+                | M::Cwd
+                | M::Cdq
+                | M::Cqo
+                | M::Clc
+                | M::Stc
+                | M::Cmc
+                | M::Lahf
+                | M::Sahf
+        );
+    !operands || system || listed || far_bit || is_old && !arithmetic
 }
 
-/// Whether the operand in memory must be aligned to its size.
-fn needs_alignment(i: &Instruction, size: usize) -> bool {
+fn alignment(i: &Instruction, size: usize) -> Alignment {
     use Mnemonic as M;
-    match i.encoding() {
+    let needed = match i.encoding() {
         EncodingKind::Legacy => {
             let anywhere = matches!(
                 i.mnemonic(),
@@ -239,6 +306,12 @@ fn needs_alignment(i: &Instruction, size: usize) -> bool {
                 | M::Vmovntdq
                 | M::Vmovntdqa
         ),
+    };
+    let lax = i.cpuid_features().contains(&CpuidFeature::SHA);
+    match (needed, lax) {
+        (false, _) => Alignment::Any,
+        (true, false) => Alignment::Needed,
+        (true, true) => Alignment::Unknown,
     }
 }
 
@@ -362,8 +435,11 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
             return Ok(());
         };
         let (address, size) = (self.address(op), usize::from(operand.size));
-        if operand.aligned && address % size as u64 != 0 {
-            return Err(Stop::Fault(Fault::Misaligned));
+        if operand.alignment != Alignment::Any && address % size as u64 != 0 {
+            return Err(match operand.alignment {
+                Alignment::Unknown => Stop::Unsupported(Unsupported::Instruction(op.mnemonic)),
+                _ => Stop::Fault(Fault::Misaligned),
+            });
         }
         if operand.mask != Mask::Whole {
             return self.masked(op, needs, entry, address);
@@ -374,6 +450,9 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
         // Also of one that is only written: what the instruction leaves of it stays.
         self.space.copy_in(self.memory, address, &mut self.context.scratch.0[..size])?;
         self.execute(needs, entry);
+        if needs.environment {
+            self.context.scratch.0[LAST_INSTRUCTION].fill(0);
+        }
         if operand.writes {
             self.space.copy_out(self.memory, address, &self.context.scratch.0[..size])?;
         }

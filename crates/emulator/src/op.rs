@@ -83,8 +83,6 @@ pub enum Kind {
     Sar,
     Rol,
     Ror,
-    Rcl,
-    Rcr,
     ShiftDoubleLeft,
     ShiftDoubleRight,
     MultiplyWide,
@@ -159,8 +157,8 @@ pub enum Kind {
     Restore(Save),
     SystemCall,
     Fault(Fault),
-    Unsupported(Mnemonic),
-    Lacking(Mnemonic),
+    Unsupported,
+    Lacking,
 }
 
 /// How all registers are saved at once.
@@ -183,6 +181,7 @@ pub struct Op {
     pub address: Address,
     pub code: u32,
     pub kind: Kind,
+    pub mnemonic: Mnemonic,
     /// Bytes of the operands.
     pub width: u8,
     pub narrow: u8,
@@ -206,12 +205,12 @@ impl Op {
                 | JumpIf(_)
                 | JumpIfZeroCount
                 | JumpTo
-                | Lacking(_)
+                | Lacking
                 | Loop
                 | LoopWhile(_)
                 | Return
                 | SystemCall
-                | Unsupported(_)
+                | Unsupported
         )
     }
 }

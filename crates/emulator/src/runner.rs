@@ -17,6 +17,8 @@ pub struct Runner<'a, M: ?Sized, O: ?Sized> {
     pub status: u16,
     /// All others.
     pub other_flags: u64,
+    /// Of addresses that programs may have.
+    pub address_bits: u32,
     /// Instructions, and repetitions of string instructions, that may still be executed.
     pub left: u64,
 }

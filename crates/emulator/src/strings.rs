@@ -34,9 +34,7 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
                 self.left -= 1;
             }
             first = false;
-            if let Err(stop) = self.once(op) {
-                return Err(stop);
-            }
+            self.once(op)?;
             self.context.general[RCX] -= 1;
             let equal = self.status & ZF != 0;
             if repeat == Repeat::WhileEqual && !equal || repeat == Repeat::WhileUnequal && equal {

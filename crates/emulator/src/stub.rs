@@ -15,6 +15,7 @@ use iced_x86::{Code, Encoder, Instruction, MemoryOperand, OpKind, Register};
 
 use crate::context::Context;
 use crate::native::Needs;
+use crate::op::RSP;
 use crate::state::Layout;
 
 const GENERAL: [Register; 16] = [
@@ -152,6 +153,12 @@ fn replaced(instruction: &Instruction, base: Register) -> Instruction {
     i
 }
 
+/// Where the context has what a general register is loaded with.
+fn place(needs: &Needs, n: usize) -> usize {
+    let stack = needs.stack.is_some_and(|stack| usize::from(stack) == n);
+    offset_of!(Context, general) + 8 * if stack { RSP } else { n }
+}
+
 fn load(w: &mut Writer, needs: &Needs) -> Option<()> {
     let (code, first) = Width::get().load();
     for n in bits(needs.vectors) {
@@ -173,14 +180,14 @@ fn load(w: &mut Writer, needs: &Needs) -> Option<()> {
         w.plain(Code::Popfq)?;
     }
     for n in bits(u32::from(needs.general)) {
-        w.load(Code::Mov_r64_rm64, GENERAL[n], offset_of!(Context, general) + 8 * n)?;
+        w.load(Code::Mov_r64_rm64, GENERAL[n], place(needs, n))?;
     }
     Some(())
 }
 
 fn save(w: &mut Writer, needs: &Needs) -> Option<()> {
     for n in bits(u32::from(needs.writes_general)) {
-        w.save(Code::Mov_rm64_r64, offset_of!(Context, general) + 8 * n, GENERAL[n])?;
+        w.save(Code::Mov_rm64_r64, place(needs, n), GENERAL[n])?;
     }
     if needs.gives_flags {
         w.plain(Code::Pushfq)?;

@@ -7,11 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use numamma_emulator::{Access, Emulator, Observer, State, Stop};
-use traced::Traced;
-
-/// Arithmetic flags and the direction.
-const FLAGS: u64 = 0xcd5;
+use numamma_emulator::{Access, Emulator, Observer, Stop};
+use traced::{Traced, difference, same_memory};
 
 /// Steps for each program, unless the environment says another number.
 fn steps() -> usize {
@@ -32,52 +29,6 @@ impl Observer for Told {
     fn access(&mut self, access: Access) {
         self.accesses.push(access);
     }
-}
-
-/// What differs, if anything does.
-fn difference(emulated: &State, real: &State) -> Option<String> {
-    const NAMES: [&str; 16] =
-        ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-    let (e, r) = (emulated, real);
-    if e.ip != r.ip {
-        return Some(format!("ip {:#x}, really {:#x}", e.ip, r.ip));
-    }
-    for (n, name) in NAMES.iter().enumerate() {
-        if e.general[n] != r.general[n] {
-            return Some(format!("{name} {:#x}, really {:#x}", e.general[n], r.general[n]));
-        }
-    }
-    if (e.flags ^ r.flags) & FLAGS != 0 {
-        return Some(format!("flags {:#x}, really {:#x}", e.flags & FLAGS, r.flags & FLAGS));
-    }
-    if (e.fs_base, e.gs_base) != (r.fs_base, r.gs_base) {
-        return Some(format!("segment bases {:#x} {:#x}", e.fs_base, e.gs_base));
-    }
-    let (e, r) = (&e.extended, &r.extended);
-    for n in 0..32 {
-        if e.vector(n) != r.vector(n) {
-            return Some(format!("vector register {n} {:02x?}, really {:02x?}", e.vector(n), r.vector(n)));
-        }
-    }
-    for n in 0..8 {
-        if e.mask(n) != r.mask(n) {
-            return Some(format!("mask register {n} {:#x}, really {:#x}", e.mask(n), r.mask(n)));
-        }
-    }
-    if e.mxcsr() != r.mxcsr() {
-        return Some(format!("mxcsr {:#x}, really {:#x}", e.mxcsr(), r.mxcsr()));
-    }
-    // Control, status, which registers are in use; not the last instruction and its operand.
-    if e.0[..5] != r.0[..5] {
-        return Some(format!("x87 state {:02x?}, really {:02x?}", &e.0[..5], &r.0[..5]));
-    }
-    for n in 0..8 {
-        let at = 32 + 16 * n..32 + 16 * n + 10;
-        if e.0[at.clone()] != r.0[at.clone()] {
-            return Some(format!("st{n} {:02x?}, really {:02x?}", &e.0[at.clone()], &r.0[at]));
-        }
-    }
-    None
 }
 
 /// What came of it.
@@ -102,17 +53,11 @@ fn show(traced: &Traced, ip: u64) -> (String, iced_x86::Mnemonic) {
 /// What two executions need not agree about, and what a debugger's steps change.
 fn is_particular(mnemonic: iced_x86::Mnemonic) -> bool {
     use iced_x86::Mnemonic as M;
-    matches!(mnemonic, M::Rdtsc | M::Rdtscp | M::Rdrand | M::Rdseed | M::Cpuid | M::Pushfq | M::Popfq | M::Rdpid)
-}
-
-fn same_memory(emulator: &mut Emulator, traced: &Traced, writes: &[Access]) -> Option<String> {
-    for write in writes {
-        let (mut ours, mut real) = (vec![0; write.size as usize], vec![0; write.size as usize]);
-        if emulator.memory_after(write.address, &mut ours) && traced.read(write.address, &mut real) && ours != real {
-            return Some(format!("memory {:#x}: {ours:02x?}, really {real:02x?}", write.address));
-        }
-    }
-    None
+    let saves = matches!(
+        mnemonic,
+        M::Xsavec | M::Xsavec64 | M::Xsave | M::Xsave64 | M::Fxsave | M::Fxsave64 | M::Fnstenv | M::Fstenv | M::Fnsave
+    );
+    saves || matches!(mnemonic, M::Rdtsc | M::Rdtscp | M::Rdrand | M::Rdseed | M::Cpuid | M::Rdpid)
 }
 
 /// Emulates `count` instructions at once, then each by itself, beside the processor's steps. False if the program ended.
@@ -120,7 +65,8 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
     let start = traced.state().expect("its registers");
     let mut at_once = start.clone();
     let mut told = Told::default();
-    let run = whole.run(&mut at_once, &mut traced.pages(), &mut told, count as u64);
+    let mut maps = traced.maps();
+    let run = whole.run(&mut at_once, &mut traced.pages(&maps), &mut told, count as u64);
     tally.accesses += told.accesses.len();
     let mut particular = false;
     let mut before = start;
@@ -139,12 +85,15 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
         }
         let mut alone = before.clone();
         let mut told_alone = Told::default();
-        let run_alone = single.run(&mut alone, &mut traced.pages(), &mut told_alone, 1);
+        let run_alone = single.run(&mut alone, &mut traced.pages(&maps), &mut told_alone, 1);
         let (shown, mnemonic) = show(traced, before.ip);
         if !traced.step() {
             return false;
         }
         let real = traced.state().expect("its registers");
+        if mnemonic == iced_x86::Mnemonic::Pushfq {
+            traced.clean_pushed_flags(real.general[4]);
+        }
         if traced.is_signalled() {
             return true;
         }
@@ -158,15 +107,19 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
                 tally.compared += 1;
             }
         } else {
-            let what = if run_alone.stop == Stop::SystemCall { String::new() } else { format!(": {shown}") };
+            let what = if run_alone.stop == Stop::SystemCall { String::new() } else { format!(": {mnemonic:?}") };
             *tally.stops.entry(format!("{}{what}", run_alone.stop)).or_default() += 1;
+        }
+        if run_alone.stop == Stop::SystemCall {
+            maps = traced.maps();
         }
         before = real;
     }
     true
 }
 
-fn follow(name: &str, command: &mut Command) {
+/// Compares here and there in the program, with up to that many microseconds in between.
+fn follow(name: &str, longest: u64, command: &mut Command) {
     if !Path::new(command.get_program()).exists() {
         eprintln!("{name}: is not there");
         return;
@@ -190,7 +143,7 @@ fn follow(name: &str, command: &mut Command) {
             break;
         }
         // At first in the loader, then all over the program.
-        if round > 2 && !traced.go_on(Duration::from_micros(200 + random % 20_000)) {
+        if round > 2 && !traced.go_on(Duration::from_micros(50 + random % longest)) {
             break;
         }
     }
@@ -225,24 +178,88 @@ fn text_file(folder: &Path) -> PathBuf {
 
 #[test]
 fn ls() {
-    follow("ls", Command::new("/bin/ls").args(["-laR", "/usr/lib"]));
+    follow("ls", 2000, Command::new("/bin/ls").args(["-laR", "/usr/lib"]));
 }
 
 #[test]
 fn sort() {
     let folder = folder();
-    follow("sort", Command::new("/usr/bin/sort").args(["--parallel=1", "-n"]).arg(text_file(folder.path())));
+    follow("sort", 1500, Command::new("/usr/bin/sort").args(["--parallel=1", "-n"]).arg(text_file(folder.path())));
 }
 
 #[test]
 fn gzip() {
     let folder = folder();
-    follow("gzip", Command::new("/bin/gzip").args(["-9", "-c"]).arg(text_file(folder.path())));
+    follow("gzip", 5000, Command::new("/bin/gzip").args(["-9", "-c"]).arg(text_file(folder.path())));
 }
 
 #[test]
 fn awk() {
     let folder = folder();
     let program = "{ n[$5 % 7] += length($0) * 1.5; s = s substr($0, 1, 1) } END { for (k in n) print k, n[k] }";
-    follow("awk", Command::new("/usr/bin/awk").arg(program).arg(text_file(folder.path())));
+    follow("awk", 2000, Command::new("/usr/bin/awk").arg(program).arg(text_file(folder.path())));
+}
+
+#[test]
+fn python() {
+    let work = "import math, json\nn = 0\nwhile n < 9**9:\n n += 1; d = {str(k): math.sin(k) * n for k in range(99)}; s = json.dumps(d)\n";
+    follow("python", 20000, Command::new("/usr/bin/python3").args(["-c", work]));
+}
+
+#[test]
+fn perl() {
+    let work = "for (;;) { my %h; $h{$_ % 97} .= sprintf('%d %g', $_, sqrt $_) for 1..999; my @s = sort values %h }";
+    follow("perl", 20000, Command::new("/usr/bin/perl").args(["-e", work]));
+}
+
+#[test]
+fn compiler() {
+    let asked = Command::new("gcc").arg("-print-prog-name=cc1").output();
+    let path = asked.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned()).unwrap_or_default();
+    let folder = folder();
+    let program = folder.path().join("variety.i");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/variety.c");
+    let _ = Command::new("gcc").args(["-E", "-o"]).arg(&program).arg(source).output();
+    follow(
+        "cc1",
+        4000,
+        Command::new(path).args(["-quiet", "-O3", "-fpreprocessed", "-o"]).arg(folder.path().join("out")).arg(program),
+    );
+}
+
+/// Our own program, compiled with these options.
+fn variety(name: &str, options: &[&str]) {
+    let folder = folder();
+    let (source, program) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/variety.c"), folder.path().join("variety"));
+    let compiled = Command::new("gcc").args(options).arg(source).args(["-lm", "-o"]).arg(&program).output();
+    match compiled {
+        Ok(answer) if answer.status.success() => follow(name, 20_000, &mut Command::new(program)),
+        other => eprintln!("{name}: cannot be compiled: {other:?}"),
+    }
+}
+
+#[test]
+fn variety_for_this_processor() {
+    variety("variety -march=native", &["-O3", "-march=native", "-ffast-math"]);
+}
+
+#[test]
+fn variety_with_the_widest_vectors() {
+    variety("variety 512", &["-O3", "-march=native", "-mprefer-vector-width=512"]);
+}
+
+#[test]
+fn variety_for_avx2() {
+    variety("variety avx2", &["-O3", "-march=haswell", "-mtune=haswell", "-ffast-math"]);
+}
+
+#[test]
+fn variety_for_any_processor() {
+    variety("variety", &["-O2"]);
+}
+
+#[test]
+fn variety_not_optimised() {
+    variety("variety -O0", &["-O0", "-static"]);
 }

@@ -478,7 +478,7 @@ impl Session {
     pub fn estimate(&self) -> Estimate<'_> {
         // At the shortest periods a sample costs as much as it stands for.
         let period = (self.period - self.clock.cost).max(self.period / 4);
-        let factors = self.code.factors(period, |function| self.survey.has_seen(function));
+        let factors = self.code.factors(period);
         let samples: i64 = self.tasks.threads.iter().map(|thread| thread.row.samples).sum();
         Estimate::new(factors, &self.survey, samples as f64 * period as f64)
     }

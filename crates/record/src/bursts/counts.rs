@@ -1,7 +1,8 @@
 //! Counts that follow from samples and counts that follow from bursts, put together.
 //!
-//! Where a loop's counter tells how often code ran, that is better than what bursts show, and stays. Elsewhere bursts count, in every
-//! function that one of them came by, and samples' rows keep their cost alone.
+//! Where a loop's counter tells how often code ran, that is better than what bursts show, and stays. Everywhere else bursts count, and
+//! samples' rows keep their cost alone: bursts are drawn from all of the program's time, so those that were taken stand for code
+//! that none of them came by, too.
 
 use numamma_trace::{GroundRow, NONE, Rule, SampleRow};
 
@@ -11,6 +12,9 @@ use crate::tasks::ProcessId;
 
 /// Relative standard error of what one burst stands for: that it was taken at all is chance (a Poisson process).
 const ERROR_OF_ONE: f64 = 1.0;
+
+/// With fewer bursts than these there is too little to draw from, and samples are all there is.
+const LEAST_BURSTS: usize = 10;
 
 /// What turns the rows of a recording into counts of accesses.
 #[derive(Debug)]
@@ -25,9 +29,10 @@ pub struct Counts<'a> {
 impl<'a> Counts<'a> {
     /// `time`: user time of the program, nanoseconds.
     pub fn new(mut factors: Factors, survey: &'a Survey, time: f64) -> Self {
-        let surveyed = survey.solve(|instruction| factors.runs.get(&instruction).copied(), time);
+        let runs = |instruction| factors.runs.get(&instruction).copied();
+        let surveyed = if survey.len() < LEAST_BURSTS { Surveyed::default() } else { survey.solve(runs, time) };
         let first = factors.grounds.len();
-        factors.grounds.extend(surveyed.bursts.iter().enumerate().map(|(number, &(thread, _, _))| GroundRow {
+        factors.grounds.extend(surveyed.bursts.iter().enumerate().map(|(number, &(thread, _))| GroundRow {
             ground: (first + number) as i32,
             thread,
             // No loop's: each stands alone.
@@ -45,11 +50,18 @@ impl<'a> Counts<'a> {
 
     /// Accesses that no row stands for, as a standard error.
     pub fn unseen(&self) -> f64 {
-        self.factors.unseen
+        match self.surveyed.bursts.len() {
+            0 => self.factors.unseen.hypot(self.factors.rowless),
+            // As much as one more burst might have shown.
+            bursts => (self.surveyed.accesses / bursts as f64).hypot(self.factors.rowless),
+        }
     }
 
     /// Samples at data accesses in code whose counts have ground.
     pub fn covered(&self) -> u64 {
+        if self.surveyed.bursts.is_empty() {
+            return self.factors.covered;
+        }
         let of_bursts = self.survey.covered();
         let twice = self.factors.covered_of.iter().filter(|(function, _)| self.survey.has_seen(**function));
         of_bursts + self.factors.covered - twice.map(|(_, samples)| samples).sum::<u64>()
@@ -62,13 +74,13 @@ impl<'a> Counts<'a> {
             let number = row.ground as usize;
             let counted =
                 known.and_then(|(_, instruction)| instruction).is_some_and(|i| self.factors.runs.contains_key(&i));
-            let Some(&(_, _, each)) = self.surveyed.bursts.get(number).filter(|_| !counted) else { return false };
+            let Some(&(_, each)) = self.surveyed.bursts.get(number).filter(|_| !counted) else { return false };
             row.accesses *= each as f32;
             row.ground = (self.first + number) as i32;
             return row.accesses > 0.0;
         }
         self.factors.apply(row);
-        if row.ground == NONE && row.accesses > 0.0 && known.is_some_and(|(stretch, _)| self.survey.is_seen(stretch)) {
+        if row.ground == NONE && row.accesses > 0.0 && !self.surveyed.bursts.is_empty() {
             row.accesses = 0.0;
             return row.cost > 0;
         }

@@ -98,6 +98,10 @@ impl Shared {
         (state.tally, state.refused.clone())
     }
 
+    fn threads(&self) -> Vec<(i32, i32)> {
+        self.state().threads.clone()
+    }
+
     fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }

@@ -4,7 +4,7 @@
 //!   burst b stands for t_b of the program's time; it began in function f(b); of its l_b instructions c_bg are of function g
 //!
 //!   instructions of g    I_g = sum over b   t_b r_b c_bg / l_b          r_b: instructions in a nanosecond
-//!   rate where b began   r_b = I_f / T_f                                 T_f: the time of f, from samples
+//!   rate where b began   r_b = I_f / T_f                                 T_f: the time that bursts which began in f stand for
 //! ```
 //!
 //! Moments are drawn from time, so slow code is where bursts begin too often. What they show of other code, a few thousand
@@ -25,6 +25,9 @@ use crate::tasks::ProcessId;
 const ROUNDS: usize = 60;
 /// So many bursts' worth of the assumption that a function is as fast as all others.
 const PRIOR: f64 = 3.0;
+/// A burst that ended early, at a system call, counts as if it had been at least so long: a few instructions tell little of what comes
+/// after them.
+const LEAST_LENGTH: f64 = 1000.0;
 /// Instructions in a nanosecond where nothing tells.
 const RATE: f64 = 2.0;
 
@@ -58,10 +61,10 @@ pub struct Survey {
 #[derive(Debug)]
 struct Taken {
     thread: i32,
-    ip: u64,
     start: usize,
     time: f64,
     length: f64,
+    accesses: f64,
     /// Instructions by stretch.
     parts: Vec<(usize, f64)>,
 }
@@ -69,8 +72,10 @@ struct Taken {
 /// What bursts say in the end.
 #[derive(Debug, Default)]
 pub struct Surveyed {
-    /// Of each burst: thread, where it began, and the accesses that one in it stands for.
-    pub bursts: Vec<(i32, u64, f64)>,
+    /// Of each burst: thread, and the accesses that one in it stands for.
+    pub bursts: Vec<(i32, f64)>,
+    /// Accesses in all of them together.
+    pub accesses: f64,
 }
 
 impl Survey {
@@ -97,9 +102,9 @@ impl Survey {
         self.at_data.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(samples, _)| samples).sum()
     }
 
-    /// Whether a burst was in a stretch.
-    pub fn is_seen(&self, stretch: usize) -> bool {
-        self.seen[stretch]
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.taken.len()
     }
 
     /// Whether a burst was in that function.
@@ -125,6 +130,7 @@ impl Survey {
         if length <= 0.0 {
             return None;
         }
+        let length = length.max(LEAST_LENGTH);
         for &(ip, count) in theirs() {
             let Some((stretch, instruction)) = self.known(process, ip) else { continue };
             *parts.entry(stretch).or_default() += f64::from(count);
@@ -135,7 +141,9 @@ impl Survey {
         }
         let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
         let parts = parts.into_iter().collect();
-        self.taken.push(Taken { thread, ip: burst.ip, start, time: burst.time, length, parts });
+        let seen = burst.accesses.iter().filter(|seen| !own.contains(&seen.ip));
+        let accesses = seen.map(|seen| f64::from(seen.count)).sum();
+        self.taken.push(Taken { thread, start, time: burst.time, length, accesses, parts });
         Some(self.taken.len() - 1)
     }
 
@@ -156,9 +164,10 @@ impl Survey {
             }
         }
         let rate = if counted > 0.0 && shown > 0.0 { counted / shown } else { RATE };
-        let each =
-            |(burst, of): (&Taken, &f64)| (burst.thread, burst.ip, burst.time * scale * rate * of / burst.length);
-        Surveyed { bursts: self.taken.iter().zip(&rates).map(each).collect() }
+        let each = |(burst, of): (&Taken, &f64)| (burst.thread, burst.time * scale * rate * of / burst.length);
+        let bursts: Vec<(i32, f64)> = self.taken.iter().zip(&rates).map(each).collect();
+        let accesses = self.taken.iter().zip(&bursts).map(|(burst, (_, each))| burst.accesses * each).sum();
+        Surveyed { bursts, accesses }
     }
 
     /// The rate at which each burst's instructions were executed, relative to the mean of all.
@@ -168,9 +177,9 @@ impl Survey {
         let bursts = self.taken.len() as f64;
         let mut begun = vec![0.0; self.samples.len()];
         self.taken.iter().for_each(|burst| begun[burst.start] += burst.time / total);
-        // Where bursts begin is drawn from time like the samples, which are more.
-        let part = |of: usize| (self.samples[of] + begun[of] * bursts) / (samples + bursts);
-        let parts: Vec<f64> = (0..begun.len()).map(part).collect();
+        // Bursts also begin in page faults, which are not the program's own time, and samples are of that alone.
+        let assumed = |of: usize| (self.samples[of] + PRIOR) / (begun[of] * samples + PRIOR);
+        let assumed: Vec<f64> = (0..begun.len()).map(|of| assumed(of).min(1.0)).collect();
         let mut rates = vec![1.0; self.taken.len()];
         let mut executed = vec![0.0; self.samples.len()];
         for _ in 0..ROUNDS {
@@ -181,7 +190,8 @@ impl Survey {
                 burst.parts.iter().for_each(|&(stretch, count)| executed[stretch] += each * count);
             }
             for (burst, rate) in self.taken.iter().zip(&mut rates) {
-                *rate = (bursts * executed[burst.start] + PRIOR) / (bursts * parts[burst.start] + PRIOR);
+                let of = burst.start;
+                *rate = (bursts * executed[of] + PRIOR * assumed[of]) / (bursts * begun[of] + PRIOR);
             }
         }
         let mean = self.taken.iter().zip(&rates).map(|(burst, rate)| burst.time * rate).sum::<f64>() / total;
@@ -222,7 +232,7 @@ mod tests {
     fn part_of_slow(survey: &Survey) -> f64 {
         let found = survey.solve(|_| None, 1e9);
         let (mut slow, mut all) = (0.0, 0.0);
-        for (taken, (_, _, each)) in survey.taken.iter().zip(&found.bursts) {
+        for (taken, (_, each)) in survey.taken.iter().zip(&found.bursts) {
             slow += each * taken.parts.iter().filter(|(stretch, _)| *stretch == 0).map(|(_, count)| count).sum::<f64>();
             all += each * taken.length;
         }
@@ -241,7 +251,7 @@ mod tests {
     #[test]
     fn what_samples_count_sets_the_scale() {
         let survey = round(100);
-        let all = |found: &Surveyed| found.bursts.iter().map(|(_, _, each)| each * 3000.0).sum::<f64>();
+        let all = |found: &Surveyed| found.bursts.iter().map(|(_, each)| each * 3000.0).sum::<f64>();
         let assumed = survey.solve(|_| None, 1e9);
         assert!((all(&assumed) / (1e9 * RATE) - 1.0).abs() < 1e-9);
         let fast = |((_, start), _): Instruction| (start == 0x2000).then_some(9e6);

@@ -8,7 +8,7 @@ use numamma_emulator::{Access, Emulator, Memory, Observer, Rights, State, Stop};
 use numamma_process::{NotStopped, Stopped};
 use rustc_hash::FxHashMap;
 
-use super::threads::{Candidate, choose};
+use super::threads::{Candidate, choose, with_new_ones};
 use super::{Burst, Seen, Shared};
 use crate::clock::counts::resample::Random;
 use crate::collect::now;
@@ -55,18 +55,26 @@ impl Taker {
         // Seconds that a burst stops a thread for, a running mean.
         let mut cost = FIRST_PAUSE.as_secs_f64() * self.share;
         while !self.shared.is_done() {
-            // Never in step with what the program does: exponential pauses see it as it is on the average.
-            let mean = (cost / self.share).clamp(LEAST_PAUSE.as_secs_f64(), LONGEST_PAUSE.as_secs_f64());
-            self.pause(Duration::from_secs_f64(mean * (1e-3 - random.uniform().max(1e-9).ln())));
-            let threads = self.shared.state().threads.clone();
-            let Some(candidate) = choose(&threads, &mut random) else { continue };
+            // One moment of each slot, anywhere in it: never in step with what the program does, and even over its phases, so that
+            // chance does not decide how much of each is seen (stratified sampling).
+            let slot = (cost / self.share).clamp(LEAST_PAUSE.as_secs_f64(), LONGEST_PAUSE.as_secs_f64());
             let began = Instant::now();
+            let end = began + Duration::from_secs_f64(slot);
+            self.sleep_until(began + Duration::from_secs_f64(slot * random.uniform()));
+            let threads = with_new_ones(&self.shared.threads());
+            let Some(candidate) = choose(&threads, &mut random) else {
+                self.sleep_until(end);
+                continue;
+            };
             self.shared.since.store(now(), Ordering::Release);
             let taken = self.take(candidate, &mut emulator, &mut trace, &mut pages);
-            let stopped = began.elapsed();
-            cost += (stopped.as_secs_f64() - cost) * NEWS;
-            // Each stands for the time between two, in all threads that run.
-            let time = (mean + cost) * 1e9 * candidate.of;
+            let stopped = std::mem::take(&mut trace.stopped);
+            let worked = std::mem::take(&mut trace.worked);
+            if !worked.is_zero() {
+                cost += (worked.as_secs_f64() - cost) * NEWS;
+            }
+            // It stands for its slot, in all threads that run.
+            let time = slot * 1e9 * candidate.of;
             if let Err(why) = &taken {
                 self.shared.state().refused = Some(why.clone());
             }
@@ -76,12 +84,12 @@ impl Taker {
             if ended {
                 return;
             }
+            self.sleep_until(end);
         }
     }
 
     /// Sleeps, but not for long once there is nothing more to do.
-    fn pause(&self, time: Duration) {
-        let until = Instant::now() + time;
+    fn sleep_until(&self, until: Instant) {
         while !self.shared.is_done() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -119,7 +127,7 @@ impl Taker {
             Err(NotStopped::Late) => return Err("a thread did not stop within two seconds".into()),
             Err(NotStopped::Refused(error)) => return Err(format!("threads may not be traced here ({error})")),
         };
-        let at = now();
+        let (at, began, worked) = (now(), Instant::now(), own_time());
         let Ok(registers) = stopped.registers() else { return Ok(None) };
         // In a system call, which it goes on with: its time is not the program's own.
         if registers.orig_rax as i64 >= 0 || stopped.extended(&mut pages.extended).is_err() {
@@ -134,6 +142,7 @@ impl Taker {
         trace.clear();
         let stop = emulator.run(&mut state, pages, trace, LENGTH).stop;
         drop(stopped);
+        (trace.stopped, trace.worked) = (began.elapsed(), own_time().saturating_sub(worked));
         let mut burst = trace.burst();
         burst.ip = registers.rip;
         Ok(Some((at, stop, burst)))
@@ -158,10 +167,22 @@ impl Memory for Pages {
     }
 }
 
+/// Time that this thread has had a CPU.
+fn own_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a live struct.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
 /// What the emulator tells, counted.
 #[derive(Debug, Default)]
 struct Trace {
     length: u64,
+    /// How long the thread was stopped for, and how much of that was work: where CPUs are short, whoever holds it waits for one like
+    /// everybody else, and the thread would, too.
+    stopped: Duration,
+    worked: Duration,
     instructions: FxHashMap<u64, u32>,
     /// By instruction, page and whether it writes.
     accesses: FxHashMap<(u64, u64, bool), Seen>,

@@ -1,12 +1,15 @@
 //! Which threads run at this moment.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 
 use crate::clock::counts::resample::Random;
 
 /// Threads that are looked at, at most, for one that runs.
 const LOOKS: usize = 16;
+
+/// Threads that the kernel is asked for, at most.
+const MOST_LISTED: usize = 256;
 
 /// A thread that runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +20,24 @@ pub struct Candidate {
     pub cpu: i32,
     /// How many threads run, of which it is one taken at random: an estimate, where only some were looked at.
     pub of: f64,
+}
+
+/// All threads of these threads' processes, and where those are too many to ask the kernel each time, only these: some threads live
+/// for less than it takes until their samples are read.
+pub fn with_new_ones(threads: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut pids: Vec<i32> = threads.iter().map(|(pid, _)| *pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let mut all = Vec::new();
+    for pid in pids {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        let tids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+        all.extend(tids.take(MOST_LISTED + 1).map(|tid| (pid, tid)));
+        if all.len() > MOST_LISTED {
+            return threads.to_vec();
+        }
+    }
+    all
 }
 
 /// One of `threads` that runs, each with equal chance; none if none does.
@@ -74,5 +95,7 @@ mod tests {
         assert_eq!((found.pid, found.tid, found.of), (pid, tid, 1.0));
         assert_eq!(choose(&[(gone, gone)], &mut random), None);
         assert_eq!(choose(&[], &mut random), None);
+        let all = with_new_ones(&[(pid, pid), (gone, gone)]);
+        assert!(all.contains(&(pid, tid)) && !all.contains(&(gone, gone)), "{all:?}");
     }
 }

@@ -112,17 +112,13 @@ impl CodeCache {
     }
 
     /// What turns the weights of samples' rows into counts of accesses. `period`: nanoseconds of the program's
-    /// that a sample stands for; `followed`: whether a function is known from bursts, too.
-    pub fn factors(&self, period: i64, followed: impl Fn(Function) -> bool) -> Factors {
+    /// that a sample stands for.
+    pub fn factors(&self, period: i64) -> Factors {
         let windows = self.memory_windows.values().map(|(_, unit)| unit);
         let others = self.file_windows.values().chain(windows).chain(&self.former).map(|unit| (None, unit));
         let functions = self.functions.iter().map(|(function, unit)| (Some(*function), unit));
         let units: Vec<_> = functions.chain(others).map(|(function, unit)| (function, unit.borrow())).collect();
-        Factors::find(
-            units.iter().map(|(function, unit)| (*function, &unit.code, &unit.learnt)),
-            period as f64,
-            followed,
-        )
+        Factors::find(units.iter().map(|(function, unit)| (*function, &unit.code, &unit.learnt)), period as f64)
     }
 
     fn unit(&mut self, modules: &mut ModuleStore, path: PathId, start: u64, end: u64) -> Option<Rc<RefCell<Unit>>> {

@@ -123,7 +123,7 @@ impl Learnt {
             let of = &graph.blocks[block];
             factors.runs.extend((of.first..=of.last).map(|op| ((function, op), found.runs[block])));
         }
-        factors.unseen += self.rowless(code, graph, &found).powi(2);
+        factors.rowless = factors.rowless.hypot(self.rowless(code, graph, &found));
         let errors = errors(code, graph, &evidence, &found, time);
         let mut grounds: FxHashMap<(i32, usize), i32> = FxHashMap::default();
         // Programs may have many threads.
@@ -245,8 +245,10 @@ pub struct Factors {
     pub covered: u64,
     /// The same by function.
     pub covered_of: FxHashMap<Function, u64>,
-    /// Accesses that no row stands for, as a standard error.
+    /// Accesses in code that no sample was in, as a standard error.
     pub unseen: f64,
+    /// Those of instructions that no row is of, in code whose counts have ground, likewise.
+    pub rowless: f64,
     /// How often instructions were executed whose number has ground.
     pub runs: FxHashMap<Instruction, f64>,
 }
@@ -256,7 +258,6 @@ impl Factors {
     pub fn find<'a>(
         units: impl Iterator<Item = (Option<Function>, &'a Code, &'a Learnt)> + Clone,
         period: f64,
-        followed: impl Fn(Function) -> bool,
     ) -> Self {
         let mut time = Time { period, per_op: PER_OP };
         let busy = units.clone().filter_map(|(_, code, learnt)| learnt.busy(code, time));
@@ -269,14 +270,12 @@ impl Factors {
         let mut once = 0.0;
         for (function, code, learnt) in units {
             learnt.factors(function, code, time, &mut factors);
-            // What is known from elsewhere, too, was not seen once.
-            let known = function.is_some_and(&followed);
-            once += if known { 0.0 } else { learnt.seen_once() as f64 };
+            once += learnt.seen_once() as f64;
         }
         // As many samples' worth as there are regions with one, of Poisson's variance; and if there is none, one may have been missed
         // all the same. What such code does is not known: a loop at its best, at worst.
         let each = time.period / (OPS_PER_ACCESS * PER_OP);
-        factors.unseen = (factors.unseen + (once * once + once + 1.0) * each * each).sqrt();
+        factors.unseen = (once * once + once + 1.0).sqrt() * each;
         factors
     }
 
@@ -343,7 +342,7 @@ mod tests {
     }
 
     fn counted(units: &[(&Code, &Learnt)], rows: u64) -> f64 {
-        let factors = Factors::find(units.iter().map(|&(code, learnt)| (None, code, learnt)), 1e6, |_| false);
+        let factors = Factors::find(units.iter().map(|&(code, learnt)| (None, code, learnt)), 1e6);
         let mut row = row();
         factors.apply(&mut row);
         f64::from(row.accesses) * rows as f64
@@ -363,7 +362,7 @@ mod tests {
         let code = Code::decode(LOAD, 0x1000, true);
         let unseen = |samples: &[u64]| {
             let learnt: Vec<Learnt> = samples.iter().map(|&samples| sampled(&code, samples)).collect();
-            Factors::find(learnt.iter().map(|learnt| (None, &code, learnt)), 1e6, |_| false).unseen
+            Factors::find(learnt.iter().map(|learnt| (None, &code, learnt)), 1e6).unseen
         };
         // In a millisecond, four instructions a nanosecond make 4/3 M accesses.
         let each = 4e6 / 3.0;

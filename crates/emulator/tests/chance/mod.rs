@@ -1,0 +1,81 @@
+//! Chance that is the same each time.
+// Not all that use it use all of it.
+#![allow(dead_code)]
+
+use iced_x86::Mnemonic;
+
+/// The same numbers each time.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (self.next() >> 20) % limit
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        (self.next() >> 30) as u8
+    }
+
+    /// One of the values at which arithmetic changes its ways, or any.
+    pub fn value(&mut self) -> u64 {
+        const EDGES: [u64; 14] = [
+            0,
+            1,
+            2,
+            0x7f,
+            0x80,
+            0xff,
+            0x7fff,
+            0x8000,
+            0x7fff_ffff,
+            0x8000_0000,
+            0xffff_ffff,
+            i64::MAX as u64,
+            1 << 63,
+            u64::MAX,
+        ];
+        match self.below(4) {
+            0 => EDGES[self.below(14) as usize],
+            1 => self.next() >> self.below(64),
+            _ => self.next(),
+        }
+    }
+}
+
+/// Beginnings of instructions of all kinds, so that not all is noise.
+pub fn any(random: &mut Random, code: &mut [u8]) {
+    let mut at = 0;
+    while at < code.len() {
+        let start: &[u8] = match random.below(12) {
+            0 => &[0x62],
+            1 => &[0xc4],
+            2 => &[0xc5],
+            3 => &[0x0f],
+            4 => &[0x66, 0x0f, 0x38],
+            5 => &[0x66, 0x0f, 0x3a],
+            6 => &[0xf3, 0x0f],
+            7 => &[[0xd8, 0xd9, 0xda, 0xdb, 0xdc, 0xdd, 0xde, 0xdf][random.below(8) as usize]],
+            8 => &[0x62, 0xf1, 0x7d, 0x48],
+            9 => &[0x62, 0xf2, 0xfd, 0x49],
+            _ => &[],
+        };
+        let length = start.len() + 1 + random.below(9) as usize;
+        for n in at..(at + length).min(code.len()) {
+            code[n] = start.get(n - at).copied().unwrap_or_else(|| random.byte());
+        }
+        at += length;
+    }
+}
+
+/// What an instruction's own value is not the same twice, or tells the two ways apart.
+pub fn varies(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(mnemonic, M::Rdrand | M::Rdseed | M::Rdtsc | M::Rdtscp | M::Rdpid | M::Cpuid)
+}

@@ -1,0 +1,165 @@
+//! `record --bursts`: counts where no loop has a counter, and a program that does not notice.
+
+use numamma_tests::report::Report;
+use numamma_tests::{Place, Run};
+
+/// Walks that end when they end: no loop has a counter that moves in steps. Slow steps through `far`, which is large, take turns with quick
+/// ones through `near`. The program knows how often it read which, and says so.
+const WALKS: &str = r#"
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <time.h>
+    enum { FAR = 1 << 22, NEAR = 1 << 8 };
+    static unsigned *far, *near;
+    static unsigned long of_far, of_near;
+    static unsigned long state = 88172645463325252;
+    static unsigned next(void) { state ^= state << 13; state ^= state >> 7; state ^= state << 17; return state >> 20; }
+    __attribute__((noinline)) static unsigned walk(volatile unsigned *of, unsigned at, unsigned mask, unsigned long *count) {
+        unsigned long steps = 0;
+        do { at = of[at & mask] ^ (at >> 3); steps++; } while (at % 7 != 3);
+        *count += steps;
+        return at;
+    }
+    static double cpu(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+    int main(void) {
+        far = malloc(FAR * sizeof *far); near = malloc(NEAR * sizeof *near);
+        for (int i = 0; i < FAR; i++) far[i] = next();
+        for (int i = 0; i < NEAR; i++) near[i] = next();
+        unsigned at = 1;
+        do {
+            for (int i = 0; i < 10000; i++) {
+                at = walk(far, at + next(), FAR - 1, &of_far);
+                for (int k = 0; k < 5; k++) at = walk(near, at + next(), NEAR - 1, &of_near);
+            }
+        } while (cpu() < 2.5);
+        printf("%lu %lu\n", of_far, of_near);
+        return at == 0;
+    }"#;
+
+#[test]
+fn code_without_counters_is_counted() {
+    let place = Place::together();
+    let program = place.compile("gcc", "walks", WALKS, &["-O2"]);
+    let options = ["--bursts=5".to_owned()];
+    let run = Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().success();
+    let told: Vec<f64> = run.out().split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let report = Report::of(&place.dataset());
+    let of =
+        |name: &str| report.objects.iter().find(|o| o.name == name).unwrap_or_else(|| panic!("{name}: {report:?}"));
+    let (far, near) = (of("far"), of("near"));
+    let exact = told[0] / (told[0] + told[1]);
+    let found = far.accesses.share / (far.accesses.share + near.accesses.share);
+    // By time `far` has nearly all; it has a sixth.
+    assert!(far.cost.share > 2.0 * exact, "{} {exact}", far.cost.share);
+    assert!((found - exact).abs() < 0.04, "{found} {exact}");
+    assert!(far.accesses.ground.is_some_and(|ground| ground > 0.5), "{far:?}");
+    assert!(far.accesses.writes < 0.1 * far.accesses.reads, "{far:?}");
+}
+
+/// Threads, signals, children, sleeps, stops: whatever a tracer could get into the way of.
+const BUSY: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <sched.h>
+    #include <signal.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/ptrace.h>
+    #include <sys/time.h>
+    #include <sys/wait.h>
+    #include <time.h>
+    #include <unistd.h>
+    static volatile long ticks, sum;
+    static void tick(int n) { ticks++; }
+    static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+    static void work(double s) { double end = now() + s; while (now() < end) for (int i = 0; i < 1000; i++) sum += i; }
+    static void *thread(void *x) { work(0.02); return x; }
+    #define CHECK(what) do { if (!(what)) { printf("line %d\n", __LINE__); return 1; } } while (0)
+    int main(void) {
+        struct sigaction a = { .sa_handler = tick, .sa_flags = SA_RESTART };
+        CHECK(!sigaction(SIGALRM, &a, 0));
+        struct itimerval t = { { 0, 3000 }, { 0, 3000 } };
+        CHECK(!setitimer(ITIMER_REAL, &t, 0));
+        for (int i = 0; i < 12; i++) {
+            pthread_t threads[4];
+            for (int k = 0; k < 4; k++) CHECK(!pthread_create(&threads[k], 0, thread, 0));
+            for (int k = 0; k < 4; k++) CHECK(!pthread_join(threads[k], 0));
+        }
+        CHECK(ticks > 10);
+        for (int i = 0; i < 15; i++) {
+            pid_t child = fork();
+            if (!child) { work(0.01); _exit(i); }
+            int status;
+            CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == i);
+        }
+        // A child that is stopped says so once, stays stopped, and goes on.
+        pid_t child = fork();
+        if (!child) { for (;;) work(1); }
+        work(0.05);
+        int status;
+        CHECK(!kill(child, SIGSTOP) && waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+        work(0.2);
+        CHECK(waitpid(child, &status, WUNTRACED | WNOHANG) == 0);
+        CHECK(!kill(child, SIGCONT) && waitpid(child, &status, WCONTINUED) == child && WIFCONTINUED(status));
+        work(0.05);
+        CHECK(!kill(child, SIGKILL) && waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGKILL);
+        // One that it debugs itself.
+        child = fork();
+        if (!child) { ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGTRAP); work(0.1); _exit(7); }
+        CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+        CHECK(!ptrace(PTRACE_CONT, child, 0, 0));
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+        // Another program in its place, from a thread's point of view for ever running.
+        child = fork();
+        if (!child) { execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 5", (char *)0); _exit(1); }
+        // Timers interrupt the wait, as they would.
+        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
+        struct timespec wait = { 0, 150000000 }, left;
+        double begin = now();
+        while (nanosleep(&wait, &left)) wait = left;
+        CHECK(now() - begin >= 0.15);
+        puts("all is well");
+        return 3;
+    }"#;
+
+#[test]
+fn a_program_does_not_notice() {
+    let place = Place::together();
+    let program = place.compile("gcc", "busy", BUSY, &["-O1", "-pthread"]);
+    let native = Run::new(&program).limit(60).run().exits(3);
+    for _ in 0..3 {
+        let options = ["--bursts=30".to_owned(), "--force".to_owned()];
+        let run = Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().exits(3);
+        assert_eq!((run.out(), run.err()), (native.out(), String::new()), "{run}");
+    }
+    let meta = std::fs::read_to_string(place.dataset().join("meta.json")).expect("its meta");
+    let meta: serde_json::Value = serde_json::from_str(&meta).expect("JSON");
+    assert!(meta["sampler"]["bursts"]["taken"].as_u64().is_some_and(|taken| taken > 50), "{}", meta["sampler"]);
+}
+
+#[test]
+fn who_is_killed_while_he_is_followed_dies_as_he_would() {
+    let place = Place::together();
+    let source = "#include <stdlib.h>\n#include <time.h>\n\
+                  int main(void) { volatile long x = 0; clock_t end = clock() + CLOCKS_PER_SEC / 3; while (clock() < end) x++; abort(); }";
+    let program = place.compile("gcc", "aborts", source, &[]);
+    let native = Run::new(&program).run();
+    let run = Run::record_with(&place.dataset(), &["--bursts=50".to_owned()]).arg(&program).limit(30).run();
+    assert_eq!(run.shell_status(), native.shell_status(), "{run}");
+    assert_eq!(Report::of(&place.dataset()).run.exit, Some(134));
+}
+
+#[test]
+fn what_cannot_be_had_is_said() {
+    let place = Place::together();
+    let both = Run::numamma().args(["record", "--bursts", "--sampler", "exact", "--", "true"]).run();
+    both.exits(125).fails_clearly(&["--bursts", "--sampler exact"]);
+    Run::numamma().args(["record", "--bursts", "--in", "main", "--", "true"]).run().exits(125).fails_clearly(&["--in"]);
+    for value in ["--bursts=0", "--bursts=-1", "--bursts=x", "--bursts=101"] {
+        Run::numamma().args(["record", value, "--", "true"]).run().exits(125).fails_clearly(&["--bursts"]);
+    }
+    // Too short for any: there is nothing to say.
+    let short = Run::record_with(&place.dataset(), &["--bursts".to_owned()]).arg("true").run().success();
+    assert_eq!(short.err(), "");
+}
