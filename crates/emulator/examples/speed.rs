@@ -62,7 +62,7 @@ extern "C" fn reals(values: &mut [f64; 4096]) -> u64 {
 /// Where functions return to in the end: nothing is there.
 const NOWHERE: u64 = 0x1000;
 
-fn measure(name: &str, ip: usize, argument: u64, limit: u64) {
+fn measure(name: &str, ip: usize, argument: u64, limit: u64, forgets: bool) {
     let mut emulator = Emulator::new().expect("an emulator");
     let mut memory = |address: u64, page: &mut [u8; PAGE]| {
         let from = libc::iovec { iov_base: address as *mut _, iov_len: PAGE };
@@ -79,6 +79,9 @@ fn measure(name: &str, ip: usize, argument: u64, limit: u64) {
         (state.ip, state.general[7], state.general[4]) = (ip as u64, argument, top - 8);
         // The return address is what the stack has there: zero.
         let mut count = Count::default();
+        if forgets {
+            emulator.forget();
+        }
         let begin = Instant::now();
         let run = emulator.run(&mut state, &mut memory, &mut count, limit);
         took += begin.elapsed();
@@ -94,9 +97,13 @@ fn measure(name: &str, ip: usize, argument: u64, limit: u64) {
 fn main() {
     let mut values = Box::new([0_u32; 4096]);
     let (ip, argument) = (integers as *const () as usize, values.as_mut_ptr() as u64);
-    measure("integers", ip, argument, u64::MAX);
+    measure("integers", ip, argument, u64::MAX, false);
     // With what a run costs by itself: registers taken over, pages read.
-    measure("integers, 2000 at a time", ip, argument, 2000);
+    measure("integers, 2000 at a time", ip, argument, 2000, false);
+    measure("integers, 2000 at a time, decoded anew", ip, argument, 2000, true);
     let mut numbers = Box::new([1_f64; 4096]);
-    measure("floating point", reals as *const () as usize, numbers.as_mut_ptr() as u64, u64::MAX);
+    let (ip, argument) = (reals as *const () as usize, numbers.as_mut_ptr() as u64);
+    measure("floating point", ip, argument, u64::MAX, false);
+    measure("floating point, 2000 at a time", ip, argument, 2000, false);
+    measure("floating point, 2000 at a time, decoded anew", ip, argument, 2000, true);
 }

@@ -66,8 +66,11 @@ impl Arena {
         self.used + (1 << 16) > BYTES
     }
 
+    /// Begins anew.
     pub fn clear(&mut self) {
         self.used = 0;
+        // What the processor has fetched of the old code must be gone before new code is written by way of another address.
+        std::arch::x86_64::__cpuid(0);
     }
 }
 

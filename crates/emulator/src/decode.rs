@@ -1,5 +1,5 @@
 //! Instructions to what executes them: by hand where they are frequent or touch more than their operands, by the processor
-//! itself (`native.rs`) where they do not.
+//! itself (`harmless.rs`) where they do not.
 
 use iced_x86::{Code, Instruction, MemorySize, Mnemonic, OpKind, Register};
 
@@ -13,7 +13,7 @@ use crate::stop::Fault;
 /// What an instruction is executed by.
 pub enum Decoded {
     Op(Op),
-    /// By the processor, if `native.rs` takes it.
+    /// By the processor, if `harmless.rs` takes it.
     Native(Op),
 }
 

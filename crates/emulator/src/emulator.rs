@@ -17,8 +17,17 @@ use crate::stop::{Stop, Unsupported};
 pub struct Run {
     /// Why.
     pub stop: Stop,
-    /// Instructions that were executed; each repetition of a string instruction counts as one.
+    /// Instructions that were executed, with repetitions of string instructions unless those had a limit of their own.
     pub executed: u64,
+}
+
+/// When a run ends at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Instructions.
+    pub instructions: u64,
+    /// Repetitions of string instructions; none: each counts as an instruction.
+    pub repetitions: Option<u64>,
 }
 
 /// Executes code of processes other than this one. It keeps what it decoded for the next run; one emulator is best used for
@@ -62,13 +71,39 @@ impl Emulator {
         observer: &mut O,
         limit: u64,
     ) -> Run {
+        self.begin();
+        self.go_on(state, memory, observer, Limits { instructions: limit, repetitions: None })
+    }
+
+    /// Forgets the memory of the run before.
+    pub fn begin(&mut self) {
         self.space.begin();
         self.cache.begin();
+    }
+
+    /// As [`Self::run`], on memory as the run before left it.
+    pub fn go_on<M: Memory + ?Sized, O: Observer + ?Sized>(
+        &mut self,
+        state: &mut State,
+        memory: &mut M,
+        observer: &mut O,
+        limits: Limits,
+    ) -> Run {
+        let Limits { instructions: limit, repetitions } = limits;
         self.context.load(state);
         let (context, space) = (&mut *self.context, &mut self.space);
         let address_bits = self.address_bits;
-        let mut runner =
-            Runner { context, space, memory, observer, status: 0, other_flags: 0, address_bits, left: limit };
+        let mut runner = Runner {
+            context,
+            space,
+            memory,
+            observer,
+            status: 0,
+            other_flags: 0,
+            address_bits,
+            left: limit,
+            repetitions,
+        };
         runner.set_flags(state.flags);
         let stop = if runner.other_flags & crate::flags::STRANGE != 0 {
             Stop::Unsupported(Unsupported::Flags)

@@ -15,7 +15,8 @@
 //! - `code.rs` keeps decoded code (`decode.rs`, `op.rs`) by blocks, and looks once a run whether it is still there
 //! - `step.rs` says what executes an instruction: `integer.rs`, `control.rs`, `strings.rs`, `lanes.rs`, `special.rs` execute what is frequent, or touches more than its operands;
 //!   arithmetic by the processor's own instructions (`arithmetic.rs`), so that its flags are exact
-//! - `native.rs` decides what else the processor may execute in our process, by code that `stub.rs` writes into `arena.rs`
+//! - `harmless.rs` decides what else the processor may execute in our process; `native.rs` has it do so, by code that `stub.rs`
+//!   writes into `arena.rs`
 //!
 //! Not exact: what `cpuid`, `rdtsc` and `rdrand` say is what they say now and here; the last instruction's address that the x87
 //! keeps is not kept.
@@ -30,6 +31,7 @@ mod decode;
 mod emulator;
 mod features;
 mod flags;
+mod harmless;
 mod integer;
 mod lanes;
 mod memory;
@@ -45,7 +47,7 @@ mod stop;
 mod strings;
 mod stub;
 
-pub use emulator::{Emulator, Run};
+pub use emulator::{Emulator, Limits, Run};
 pub use memory::{Memory, PAGE, Rights};
 pub use observe::{Access, Observer};
 pub use state::{EXTENDED_BYTES, Extended, State};

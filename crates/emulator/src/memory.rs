@@ -42,6 +42,9 @@ struct Known {
 const NOTHING: Known = Known { number: u64::MAX, page: 0 };
 const KNOWN: usize = 512;
 
+/// Pages whose memory is kept for the next run: 16 MB.
+const KEPT: usize = 4096;
+
 struct Page {
     bytes: [u8; PAGE],
     rights: Rights,
@@ -70,6 +73,10 @@ impl Space {
     /// Forgets all pages.
     pub fn begin(&mut self) {
         self.used = 0;
+        if self.pages.len() > KEPT {
+            self.pages.truncate(KEPT);
+            self.pages.shrink_to_fit();
+        }
         self.by_number.clear();
         self.reads.fill(NOTHING);
         self.writes.fill(NOTHING);

@@ -19,8 +19,10 @@ pub struct Runner<'a, M: ?Sized, O: ?Sized> {
     pub other_flags: u64,
     /// Of addresses that programs may have.
     pub address_bits: u32,
-    /// Instructions, and repetitions of string instructions, that may still be executed.
+    /// Instructions that may still be executed.
     pub left: u64,
+    /// Repetitions of string instructions; none: each counts as an instruction.
+    pub repetitions: Option<u64>,
 }
 
 impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {

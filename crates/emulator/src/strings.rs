@@ -9,7 +9,7 @@ use crate::runner::Runner;
 use crate::stop::Stop;
 
 impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
-    /// Executes; false if the instruction is not one of these. A repetition counts as one instruction against the limit.
+    /// Executes; false if the instruction is not one of these. Repetitions have a limit, too.
     #[inline(never)]
     pub fn string(&mut self, op: &Op) -> Result<bool, Stop> {
         let (Kind::MoveString(repeat)
@@ -28,10 +28,11 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
         while self.general(RCX) != 0 {
             // The first was counted as the instruction.
             if !first {
-                if self.left == 0 {
+                let left = self.repetitions.as_mut().unwrap_or(&mut self.left);
+                if *left == 0 {
                     return Err(Stop::Limit);
                 }
-                self.left -= 1;
+                *left -= 1;
             }
             first = false;
             self.once(op)?;

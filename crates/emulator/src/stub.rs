@@ -14,7 +14,7 @@ use std::mem::offset_of;
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, OpKind, Register};
 
 use crate::context::Context;
-use crate::native::Needs;
+use crate::harmless::Needs;
 use crate::op::RSP;
 use crate::state::Layout;
 
@@ -230,7 +230,7 @@ fn mask_codes() -> (Code, Code) {
 ///
 /// # Safety
 /// `entry` must be where such code is, in memory that may be executed, and the code's instruction must be one that
-/// [`crate::native::needs`] has taken. What it may fault for (unmasked exceptions) must not be in the context.
+/// [`crate::harmless::needs`] has taken. What it may fault for (unmasked exceptions) must not be in the context.
 #[inline(always)]
 pub unsafe fn call(entry: *const u8, context: &mut Context) {
     // SAFETY: the code changes the context, registers that are declared, and rbx and rbp, which are kept here since they

@@ -1,5 +1,6 @@
 //! Real programs, executed by the emulator and, instruction by instruction, by the processor.
 
+mod chance;
 mod traced;
 
 use std::collections::BTreeMap;
@@ -37,17 +38,19 @@ struct Tally {
     compared: usize,
     in_runs: usize,
     accesses: usize,
+    /// Times that flags differed which the manuals leave undefined.
+    undefined: usize,
     stops: BTreeMap<String, usize>,
 }
 
 /// Bytes of the instruction, and its name.
-fn show(traced: &Traced, ip: u64) -> (String, iced_x86::Mnemonic) {
+fn show(traced: &Traced, ip: u64) -> (String, iced_x86::Instruction) {
     let mut bytes = [0; 15];
     for n in 0..15 {
         traced.read(ip + n, &mut bytes[n as usize..=n as usize]);
     }
     let i = iced_x86::Decoder::with_ip(64, &bytes, ip, 0).decode();
-    (format!("{:?} {:02x?}", i.code(), &bytes[..i.len().max(1)]), i.mnemonic())
+    (format!("{:?} {:02x?}", i.code(), &bytes[..i.len().max(1)]), i)
 }
 
 /// What two executions need not agree about, and what a debugger's steps change.
@@ -68,10 +71,11 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
     let mut maps = traced.maps();
     let run = whole.run(&mut at_once, &mut traced.pages(&maps), &mut told, count as u64);
     tally.accesses += told.accesses.len();
-    let mut particular = false;
+    let (mut particular, mut open) = (false, 0);
     let mut before = start;
     for step in 0..=count {
         if step as u64 == run.executed && !particular {
+            at_once.flags = at_once.flags & !open | before.flags & open;
             let different = difference(&at_once, &before);
             let different = different.or_else(|| {
                 let writes: Vec<_> = told.accesses.iter().filter(|a| a.write).copied().collect();
@@ -86,7 +90,8 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
         let mut alone = before.clone();
         let mut told_alone = Told::default();
         let run_alone = single.run(&mut alone, &mut traced.pages(&maps), &mut told_alone, 1);
-        let (shown, mnemonic) = show(traced, before.ip);
+        let (shown, instruction) = show(traced, before.ip);
+        let mnemonic = instruction.mnemonic();
         if !traced.step() {
             return false;
         }
@@ -97,9 +102,14 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
         if traced.is_signalled() {
             return true;
         }
+        // What a flag is remains undefined until something else sets it.
+        open = if instruction.rflags_modified() == 0 { open } else { chance::undefined(&instruction) };
         particular |= is_particular(mnemonic);
         if run_alone.stop == Stop::Limit {
             if !is_particular(mnemonic) {
+                let undefined = chance::undefined(&instruction);
+                tally.undefined += usize::from((alone.flags ^ real.flags) & undefined != 0);
+                alone.flags = alone.flags & !undefined | real.flags & undefined;
                 let different = difference(&alone, &real);
                 let writes: Vec<_> = told_alone.accesses.iter().filter(|a| a.write).copied().collect();
                 let different = different.or_else(|| same_memory(single, traced, &writes));
@@ -148,8 +158,8 @@ fn follow(name: &str, longest: u64, command: &mut Command) {
         }
     }
     eprintln!(
-        "{name}: {} instructions one by one, {} of them in runs, {} accesses",
-        tally.compared, tally.in_runs, tally.accesses
+        "{name}: {} instructions one by one, {} of them in runs, {} accesses; {} times other undefined flags",
+        tally.compared, tally.in_runs, tally.accesses, tally.undefined
     );
     for (stop, count) in &tally.stops {
         eprintln!("{name}: {count} times {stop}");

@@ -52,31 +52,30 @@ impl Stopped {
             Some(libc::EPERM) if is_traced(tid) => NotStopped::Busy,
             _ => NotStopped::Refused(error),
         })?;
-        let mut stopped = Self { tid, signal: 0, bound: PhantomData };
+        let stopped = Self { tid, signal: 0, bound: PhantomData };
         // It may be about to stop for something else; then it says so.
         let _ = request(libc::PTRACE_INTERRUPT, tid, 0, 0);
-        let status = match wait(tid, child) {
-            Ok(Some(status)) => status,
-            Ok(None) => {
-                std::mem::forget(stopped);
-                return Err(NotStopped::Late);
+        stopped.arrived(child)
+    }
+
+    /// Waits until it has stopped as it was asked to. If it stopped for something else, it goes on with that.
+    fn arrived(mut self, child: bool) -> Result<Self, NotStopped> {
+        let why = match wait(self.tid, child) {
+            Ok(Some(status)) if libc::WIFSTOPPED(status) => {
+                if status >> 16 == EVENT_STOP && libc::WSTOPSIG(status) == libc::SIGTRAP {
+                    return Ok(self);
+                }
+                if status >> 16 == 0 {
+                    self.signal = libc::WSTOPSIG(status);
+                }
+                return Err(NotStopped::Busy);
             }
-            Err(_) => {
-                std::mem::forget(stopped);
-                return Err(NotStopped::Gone);
-            }
+            Ok(None) => NotStopped::Late,
+            Ok(Some(_)) | Err(_) => NotStopped::Gone,
         };
-        if !libc::WIFSTOPPED(status) {
-            std::mem::forget(stopped);
-            return Err(NotStopped::Gone);
-        }
-        if status >> 16 == EVENT_STOP && libc::WSTOPSIG(status) == libc::SIGTRAP {
-            return Ok(stopped);
-        }
-        if status >> 16 == 0 {
-            stopped.signal = libc::WSTOPSIG(status);
-        }
-        Err(NotStopped::Busy)
+        // There is nothing to let go, or not yet.
+        std::mem::forget(self);
+        Err(why)
     }
 
     /// Its registers.

@@ -2,7 +2,7 @@
 // Not all that use it use all of it.
 #![allow(dead_code)]
 
-use iced_x86::Mnemonic;
+use iced_x86::{Instruction, Mnemonic, RflagsBits};
 
 /// The same numbers each time.
 pub struct Random(pub u64);
@@ -78,4 +78,21 @@ pub fn any(random: &mut Random, code: &mut [u8]) {
 pub fn varies(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(mnemonic, M::Rdrand | M::Rdseed | M::Rdtsc | M::Rdtscp | M::Rdpid | M::Cpuid)
+}
+
+/// Flags that the manuals leave undefined after the instruction. The emulator aims at those of this processor, and mostly has them,
+/// but a processor may take them from anywhere.
+pub fn undefined(i: &Instruction) -> u64 {
+    const BITS: [(u32, u64); 6] = [
+        (RflagsBits::CF, 1),
+        (RflagsBits::PF, 1 << 2),
+        (RflagsBits::AF, 1 << 4),
+        (RflagsBits::ZF, 1 << 6),
+        (RflagsBits::SF, 1 << 7),
+        (RflagsBits::OF, 1 << 11),
+    ];
+    // Also where the count is a whole turn: seen to be the one and the other for the same operands.
+    let turns = matches!(i.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr);
+    let listed = BITS.iter().filter(|(bit, _)| i.rflags_undefined() & bit != 0).fold(0, |all, (_, flag)| all | flag);
+    listed | if turns { 1 << 11 } else { 0 }
 }

@@ -29,8 +29,11 @@ use crate::perf::decode::Record;
 pub struct Burst {
     /// Where it stood.
     pub ip: u64,
-    /// Nanoseconds of user time of the program that it stands for.
+    /// Nanoseconds of user time of the program that it stands for; none where it begins behind a system call, which is how those go on
+    /// that end at one.
     pub time: f64,
+    /// Behind the system call that it ended at, if it did.
+    pub call: Option<u64>,
     /// Instructions that were followed.
     pub length: u64,
     /// Addresses of instructions, with how often each was executed.

@@ -16,6 +16,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Burst;
+use super::taker::LENGTH;
 use crate::clock::code::Function;
 use crate::clock::counts::Instruction;
 use crate::space::mappings::PathId;
@@ -28,6 +29,8 @@ const PRIOR: f64 = 3.0;
 /// A burst that ended early, at a system call, counts as if it had been at least so long: a few instructions tell little of what comes
 /// after them.
 const LEAST_LENGTH: f64 = 1000.0;
+/// Part of the time that both must tell of, so that the one is the measure of the other.
+const LEAST_SHOWN: f64 = 0.05;
 /// Instructions in a nanosecond where nothing tells.
 const RATE: f64 = 2.0;
 
@@ -61,12 +64,22 @@ pub struct Survey {
 #[derive(Debug)]
 struct Taken {
     thread: i32,
+    ip: u64,
     start: usize,
     time: f64,
     length: f64,
     accesses: f64,
+    /// Behind the system call that it ended at.
+    call: Option<u64>,
     /// Instructions by stretch.
     parts: Vec<(usize, f64)>,
+}
+
+impl Taken {
+    /// The part (0..1) of a whole burst that it is.
+    fn part(&self) -> f64 {
+        (self.length / LENGTH as f64).min(1.0)
+    }
 }
 
 /// What bursts say in the end.
@@ -102,9 +115,9 @@ impl Survey {
         self.at_data.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(samples, _)| samples).sum()
     }
 
-    /// How many there are.
+    /// How many there are that stand for time.
     pub fn len(&self) -> usize {
-        self.taken.len()
+        self.taken.iter().filter(|burst| burst.time > 0.0).count()
     }
 
     /// Whether a burst was in that function.
@@ -143,7 +156,8 @@ impl Survey {
         let parts = parts.into_iter().collect();
         let seen = burst.accesses.iter().filter(|seen| !own.contains(&seen.ip));
         let accesses = seen.map(|seen| f64::from(seen.count)).sum();
-        self.taken.push(Taken { thread, start, time: burst.time, length, accesses, parts });
+        let (ip, time, call) = (burst.ip, burst.time, burst.call);
+        self.taken.push(Taken { thread, ip, start, time, length, accesses, call, parts });
         Some(self.taken.len() - 1)
     }
 
@@ -163,18 +177,67 @@ impl Survey {
                 shown += executed * scale;
             }
         }
-        let rate = if counted > 0.0 && shown > 0.0 { counted / shown } else { RATE };
-        let each = |(burst, of): (&Taken, &f64)| (burst.thread, burst.time * scale * rate * of / burst.length);
-        let bursts: Vec<(i32, f64)> = self.taken.iter().zip(&rates).map(each).collect();
+        // A few of them may be anything.
+        let enough = shown > LEAST_SHOWN * time && counted > 0.0;
+        let rate = if enough { counted / shown } else { RATE };
+        // Of the time that a burst stands for, part is what came behind the system call at its end, which others show.
+        let behind = self.behind_calls();
+        let mut whole: Vec<f64> =
+            self.taken.iter().zip(&rates).map(|(burst, of)| burst.time * scale * rate * of).collect();
+        for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time > 0.0) {
+            let Some(others) = burst.call.and_then(|call| behind.get(&call)) else { continue };
+            let rest = whole[number] * (1.0 - burst.part());
+            whole[number] -= rest;
+            others.iter().for_each(|&other| whole[other] += rest / others.len() as f64);
+        }
+        let bursts: Vec<(i32, f64)> =
+            self.taken.iter().zip(&whole).map(|(burst, whole)| (burst.thread, whole / burst.length)).collect();
         let accesses = self.taken.iter().zip(&bursts).map(|(burst, (_, each))| burst.accesses * each).sum();
         Surveyed { bursts, accesses }
+    }
+
+    /// Bursts that begin behind a system call, by where that is.
+    fn behind_calls(&self) -> FxHashMap<u64, Vec<usize>> {
+        let mut behind: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+        for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time == 0.0) {
+            behind.entry(burst.ip).or_default().push(number);
+        }
+        behind
+    }
+
+    /// Of each burst that stands for time, the parts of what it shows, of 1 in all: its own, and what follows the system call at its end.
+    fn rows(&self) -> Vec<Vec<(usize, f64)>> {
+        let behind = self.behind_calls();
+        // What follows each call, all in all.
+        let follow: FxHashMap<u64, Vec<(usize, f64)>> = behind
+            .iter()
+            .map(|(&call, numbers)| {
+                let mut sum: FxHashMap<usize, f64> = FxHashMap::default();
+                for burst in numbers.iter().map(|&number| &self.taken[number]) {
+                    let of = burst.length * numbers.len() as f64;
+                    burst.parts.iter().for_each(|&(stretch, count)| *sum.entry(stretch).or_default() += count / of);
+                }
+                (call, sum.into_iter().collect())
+            })
+            .collect();
+        let row = |burst: &Taken| {
+            if burst.time <= 0.0 {
+                return Vec::new();
+            }
+            let rest = burst.call.and_then(|call| follow.get(&call));
+            let own = if rest.is_some() { burst.part() } else { 1.0 };
+            let parts = burst.parts.iter().map(|&(stretch, count)| (stretch, count / burst.length * own));
+            parts.chain(rest.into_iter().flatten().map(|&(stretch, part)| (stretch, part * (1.0 - own)))).collect()
+        };
+        self.taken.iter().map(row).collect()
     }
 
     /// The rate at which each burst's instructions were executed, relative to the mean of all.
     fn rates(&self) -> Vec<f64> {
         let total: f64 = self.taken.iter().map(|burst| burst.time).sum();
         let samples: f64 = self.samples.iter().sum();
-        let bursts = self.taken.len() as f64;
+        let bursts = self.taken.iter().filter(|burst| burst.time > 0.0).count() as f64;
+        let rows = self.rows();
         let mut begun = vec![0.0; self.samples.len()];
         self.taken.iter().for_each(|burst| begun[burst.start] += burst.time / total);
         // Bursts also begin in page faults, which are not the program's own time, and samples are of that alone.
@@ -185,9 +248,9 @@ impl Survey {
         for _ in 0..ROUNDS {
             let all: f64 = self.taken.iter().zip(&rates).map(|(burst, rate)| burst.time * rate).sum();
             executed.fill(0.0);
-            for (burst, rate) in self.taken.iter().zip(&rates) {
-                let each = burst.time * rate / (all * burst.length);
-                burst.parts.iter().for_each(|&(stretch, count)| executed[stretch] += each * count);
+            for ((burst, rate), row) in self.taken.iter().zip(&rates).zip(&rows) {
+                let weight = burst.time * rate / all;
+                row.iter().for_each(|&(stretch, part)| executed[stretch] += weight * part);
             }
             for (burst, rate) in self.taken.iter().zip(&mut rates) {
                 let of = burst.start;
@@ -223,6 +286,7 @@ mod tests {
                 length: 3000,
                 instructions: vec![(0x1000, of_slow), (0x2000, 3000 - of_slow)],
                 accesses: Vec::new(),
+                call: None,
             };
             survey.add(0, 7, &burst, &FxHashSet::default());
         }

@@ -1,10 +1,11 @@
 //! The thread that takes bursts: stops a thread of the program, follows it in the emulator, lets it go.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use numamma_emulator::{Access, Emulator, Memory, Observer, Rights, State, Stop};
+use numamma_emulator::{Access, Emulator, Limits, Memory, Observer, PAGE, Rights, State, Stop};
 use numamma_process::{NotStopped, Stopped};
 use rustc_hash::FxHashMap;
 
@@ -15,7 +16,7 @@ use crate::collect::now;
 use crate::perf::decode::Record;
 
 /// Instructions of a burst: about as long to emulate as it takes to stop a thread.
-const LENGTH: u64 = 5000;
+pub const LENGTH: u64 = 5000;
 /// Where the first bursts are taken before it is known what they cost.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// Bursts are not closer than this: what follows each other closely tells little new.
@@ -24,10 +25,14 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How much of what bursts cost is known from the last one.
 const NEWS: f64 = 0.1;
+/// Repetitions of string instructions that may come on each of them.
+const REPETITIONS: u64 = 16;
 /// Code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
-/// Instructions without which a burst tells nothing.
-const LEAST_LENGTH: u64 = 20;
+/// What the kernel says to itself of system calls that are begun again (`ERESTARTSYS` and its like).
+const RESTARTED: RangeInclusive<i64> = -516..=-512;
+/// Bytes of `syscall`.
+const SYSTEM_CALL_BYTES: u64 = 2;
 
 /// Takes bursts until it is told to stop.
 #[derive(Debug)]
@@ -104,12 +109,13 @@ impl Taker {
         state.tally.stopped += stopped.as_nanos() as u64;
         let Some((at, stop, burst)) = taken else { return };
         state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
-        if burst.length < LEAST_LENGTH {
+        // What it stands for is told by few instructions, too, but not by none.
+        if burst.length == 0 {
             return;
         }
         state.tally.taken += 1;
         state.tally.instructions += burst.length;
-        let burst = Box::new(Burst { time, ..burst });
+        let burst = Box::new(Burst { time: time * burst.time, ..burst });
         state.taken.push(Record::Burst { time: at, pid: of.pid, tid: of.tid, cpu: of.cpu, burst });
     }
 
@@ -129,8 +135,10 @@ impl Taker {
         };
         let (at, began, worked) = (now(), Instant::now(), own_time());
         let Ok(registers) = stopped.registers() else { return Ok(None) };
-        // In a system call, which it goes on with: its time is not the program's own.
-        if registers.orig_rax as i64 >= 0 || stopped.extended(&mut pages.extended).is_err() {
+        // At the end of a system call, which may have to be made again: then that is what comes next.
+        let behind_call = registers.orig_rax as i64 >= 0;
+        let again = behind_call && RESTARTED.contains(&(registers.rax as i64));
+        if again || stopped.extended(&mut pages.extended).is_err() {
             return Ok(None);
         }
         // 32-bit code is another language.
@@ -140,11 +148,16 @@ impl Taker {
         let mut state = State::from_ptrace(&registers, &pages.extended);
         pages.pid = of.pid;
         trace.clear();
-        let stop = emulator.run(&mut state, pages, trace, LENGTH).stop;
+        emulator.begin();
+        let limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS) };
+        let stop = emulator.go_on(&mut state, pages, trace, limits).stop;
         drop(stopped);
         (trace.stopped, trace.worked) = (began.elapsed(), own_time().saturating_sub(worked));
         let mut burst = trace.burst();
         burst.ip = registers.rip;
+        // The time of a system call is not the program's own.
+        burst.time = if behind_call { 0.0 } else { 1.0 };
+        burst.call = (stop == Stop::SystemCall).then_some(state.ip + SYSTEM_CALL_BYTES);
         Ok(Some((at, stop, burst)))
     }
 }
@@ -157,7 +170,7 @@ struct Pages {
 }
 
 impl Memory for Pages {
-    fn read(&mut self, address: u64, page: &mut [u8; 4096]) -> Option<Rights> {
+    fn read(&mut self, address: u64, page: &mut [u8; PAGE]) -> Option<Rights> {
         let local = libc::iovec { iov_base: page.as_mut_ptr().cast(), iov_len: page.len() };
         let remote = libc::iovec { iov_base: address as *mut _, iov_len: page.len() };
         // SAFETY: the kernel writes at most a page into `page`; the remote side is only read.
