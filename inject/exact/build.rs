@@ -1,6 +1,6 @@
-//! Compiles the plug-in with the C compiler that cargo would use and hands it to `src/lib.rs` as a file.
+//! Compiles the plug-in and the library of hooks with the C compiler that cargo would use and hands them to `src/lib.rs` as files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const FLAGS: &[&str] = &[
@@ -8,6 +8,7 @@ const FLAGS: &[&str] = &[
     "-O2",
     "-g1",
     "-fPIC",
+    "-shared",
     "-pthread",
     "-Wall",
     "-Wextra",
@@ -17,30 +18,58 @@ const FLAGS: &[&str] = &[
     "-ftls-model=initial-exec",
     "-fno-stack-protector",
     "-U_FORTIFY_SOURCE",
+    "-Wl,-z,now",
+    "-Wl,--build-id",
 ];
 
 // Not -z defs: QEMU itself has the functions that the plug-in calls.
-const LINK_FLAGS: &[&str] = &["-shared", "-Wl,-soname,libnumamma_exact.so", "-Wl,-z,now", "-Wl,--build-id"];
+const PLUGIN: &[&str] = &["-Wl,-soname,libnumamma_exact.so"];
+
+const HOOKS: &[&str] = &[
+    // Who needs ThreadSanitizer's runtime gets this one: the loader knows libraries by this name, and loads no second.
+    "-Wl,-soname,libtsan.so.2",
+    "-Wl,-z,defs",
+    "-Wl,-z,relro",
+    "-Wl,--as-needed",
+    "-Wl,--hash-style=gnu",
+    "-fno-builtin",
+    "-fno-omit-frame-pointer",
+    "-fcf-protection=none",
+    // A handler, or a destructor at the end of a thread, may come at any instruction of ours and unwind.
+    "-fexceptions",
+    "-fasynchronous-unwind-tables",
+    // Atomics of 16 bytes.
+    "-mcx16",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let plugin = out.join("libnumamma_exact.so");
-    println!("cargo:rerun-if-changed=plugin");
-    println!("cargo:rerun-if-changed=../wire/include");
-    println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-env=NUMAMMA_EXACT_PLUGIN={}", plugin.display());
-    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch != "x86_64") {
-        fs::write(&plugin, b"").expect("an empty file can be written");
-        return;
+    for path in ["count", "plugin", "hooks", "../wire/include", "../preload/base", "build.rs"] {
+        println!("cargo:rerun-if-changed={path}");
     }
-    let mut sources: Vec<PathBuf> = fs::read_dir("plugin")
-        .expect("plugin/ is there")
+    for (variable, folder, flags) in
+        [("NUMAMMA_EXACT_PLUGIN", "plugin", PLUGIN), ("NUMAMMA_EXACT_HOOKS", "hooks", HOOKS)]
+    {
+        let library = out.join(format!("{folder}.so"));
+        println!("cargo:rustc-env={variable}={}", library.display());
+        if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch != "x86_64") {
+            fs::write(&library, b"").expect("an empty file can be written");
+            continue;
+        }
+        compile(&["count", folder], flags, &library);
+    }
+}
+
+fn compile(folders: &[&str], flags: &[&str], library: &Path) {
+    let mut sources: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).expect("a folder of this crate"))
         .map(|entry| entry.expect("a directory entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
         .collect();
     sources.sort();
     let mut command = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler().to_command();
-    command.args(FLAGS).args(LINK_FLAGS).args(&sources).arg("-o").arg(&plugin);
+    command.args(FLAGS).args(flags).args(&sources).arg("-o").arg(library);
     let status = command.status().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
 }

@@ -327,6 +327,7 @@ fn sampler(dataset: &Dataset) -> Sampler {
         period: sampler.period,
         overhead_estimate: sampler.overhead,
         only: sampler.only.clone(),
+        hooks: sampler.hooks,
         controls: controls(&sampler.controls),
     }
 }

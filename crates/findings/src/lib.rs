@@ -86,6 +86,9 @@ pub struct Sampler {
     pub overhead_estimate: f64,
     /// `read` or `write` if only samples of such accesses were kept.
     pub only: Option<String>,
+    /// Whether accesses were counted by the program's own hooks: those of code that was compiled without are in no number.
+    #[serde(default)]
+    pub hooks: bool,
     /// Which part of the run was sampled: shares are of that.
     #[serde(default)]
     pub controls: Controls,

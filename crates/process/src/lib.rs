@@ -7,6 +7,7 @@
 mod ended;
 mod error;
 mod executable;
+mod hooks;
 mod huge;
 mod library;
 mod pages;
@@ -17,6 +18,7 @@ mod stopped;
 pub use ended::Ended;
 pub use error::StartError;
 pub use executable::{Refused, find_executable, library_refused};
+pub use hooks::{Hooks, hooks_of};
 pub use huge::{HugeMapping, huge_mappings};
 pub use library::Library;
 pub use pages::{break_up, move_pages, query};

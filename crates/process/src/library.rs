@@ -19,6 +19,7 @@ pub struct Library {
     dir: PathBuf,
     /// Of the library itself, locked.
     _lock: File,
+    hooks: bool,
     kept: bool,
 }
 
@@ -28,6 +29,7 @@ const PREFIX: &str = "numamma-";
 /// File names in them. The session and the plug-in know the library by its name.
 const LIBRARY: &str = "libnumamma.so";
 const PLUGIN: &str = "libnumamma_exact.so";
+const HOOKS: &str = "libnumamma_hooks.so";
 
 impl Library {
     /// Writes the library. The directory is only ours to write, but readable: a program that changes its user can still
@@ -61,12 +63,29 @@ impl Library {
         // Where the file system knows no locks, the processes must tell.
         let _ = try_lock(&lock);
         fs::rename(&unfinished, dir.join(LIBRARY))?;
-        Ok(Self { dir, _lock: lock, kept: false })
+        Ok(Self { dir, _lock: lock, hooks: false, kept: false })
     }
 
     /// Writes the emulator's plug-in beside it; returns its path.
     pub fn write_plugin(&self) -> io::Result<PathBuf> {
         add(&self.dir, PLUGIN, numamma_exact::PLUGIN)
+    }
+
+    /// Writes the library of hooks beside it, to be loaded too, under the name of a version of ThreadSanitizer's runtime.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_hooks(&mut self, runtime: Option<&str>) -> io::Result<()> {
+        let mut bytes = numamma_exact::HOOKS.to_vec();
+        let name = numamma_exact::RUNTIME.as_bytes();
+        if let Some(runtime) = runtime.filter(|runtime| runtime.len() == name.len())
+            && let Some(at) = bytes.windows(name.len()).position(|window| window == name)
+        {
+            bytes[at..at + name.len()].copy_from_slice(runtime.as_bytes());
+        }
+        add(&self.dir, HOOKS, &bytes)?;
+        self.hooks = true;
+        Ok(())
     }
 
     /// Path of the library.
@@ -78,6 +97,10 @@ impl Library {
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         // First: what the user preloads comes behind, as the program's own allocator does.
         let mut preload = self.path().into_os_string();
+        if self.hooks {
+            preload.push(":");
+            preload.push(self.dir.join(HOOKS));
+        }
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
             preload.push(":");
             preload.push(others);
@@ -157,7 +180,7 @@ fn sweep(parent: &Path, whereabouts: &str) {
     for dir in entries.flatten().filter(|e| e.file_name().as_bytes().starts_with(ours.as_bytes())).map(|e| e.path()) {
         // Only what holds nothing but our library: others may use such a name.
         let is_ours = fs::read_dir(&dir).is_ok_and(|files| {
-            files.flatten().all(|file| [LIBRARY, PLUGIN].iter().any(|name| file.file_name() == *name))
+            files.flatten().all(|file| [LIBRARY, PLUGIN, HOOKS].iter().any(|name| file.file_name() == *name))
         });
         let library = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(dir.join(LIBRARY));
         if let Ok(library) = library

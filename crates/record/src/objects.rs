@@ -74,6 +74,11 @@ impl Extent {
     }
 }
 
+/// Whether a file is a library that we have put into the program.
+fn is_ours(path: &str) -> bool {
+    path.ends_with("/libnumamma.so") || path.ends_with("/libnumamma_hooks.so")
+}
+
 impl Session {
     /// Notes that `thread` accessed `addr`: its object gets a row, its page is asked about. Says which object it is, and what
     /// is that object's.
@@ -200,7 +205,7 @@ impl Session {
         if !code {
             return None;
         }
-        if self.modules.path(path).ends_with("/libnumamma.so") {
+        if is_ours(self.modules.path(path)) {
             return None;
         }
         let module = self.modules.get(path)?;
@@ -294,7 +299,7 @@ impl Session {
         let extent = Extent { shared: true, ..Extent::lasting(start, mapping.end) };
         let path = self.modules.path(mapping.path).to_owned();
         let (kind, name) = match mapping.kind {
-            MappingKind::File if path.ends_with("/libnumamma.so") || path.starts_with("/memfd:numamma") => {
+            MappingKind::File if is_ours(&path) || path.starts_with("/memfd:numamma") => {
                 (ObjectKind::Region, "recorder".to_owned())
             }
             MappingKind::Kernel | MappingKind::Stack => (ObjectKind::Region, path.clone()),

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use numamma_process::{Ended, Library, Refused, Running, find_executable, library_refused, signals, suspended};
+use numamma_process::{
+    Ended, Hooks, Library, Refused, Running, find_executable, hooks_of, library_refused, signals, suspended,
+};
 use numamma_topology::{Machine, Probe};
 use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
@@ -21,7 +23,7 @@ use crate::exact::Emulated;
 use crate::exact::command::{self, Runnable};
 use crate::filter::Filter;
 use crate::finish;
-use crate::perf::events::Events;
+use crate::perf::events::{Events, Watch};
 use crate::probes;
 use crate::session::Session;
 use crate::sink::Sink;
@@ -53,6 +55,8 @@ const COUNTS_RING_BYTES: u32 = 1 << 20;
 /// What tells the library in a program that is executed later how to go over to the emulator.
 const EMULATOR_VARIABLE: &str = "NUMAMMA_EMULATOR";
 const PLUGIN_VARIABLE: &str = "NUMAMMA_PLUGIN";
+/// What tells it where counts of the program's own hooks go.
+const COUNTS_VARIABLE: &str = "NUMAMMA_COUNTS";
 
 /// Longest time that a thread of an emulated program may be off its CPU without an event of its coming too late, nanoseconds.
 const EMULATION_SLACK: i64 = 500_000_000;
@@ -63,7 +67,7 @@ pub enum Sampler {
     /// Registers at every tick of a clock.
     #[default]
     Clock,
-    /// Every access counted, in an emulator.
+    /// Every access counted, by the program's own hooks or in an emulator.
     Exact,
 }
 
@@ -139,31 +143,43 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let machine = Machine::read(Path::new("/"));
     let exact = options.sampler == Sampler::Exact;
     let runnable = if exact { Some(Runnable::find(&executable, &options.command)?) } else { None };
+    let hooks = runnable.as_ref().map_or(Ok(Hooks::None), |runnable| hooks_that_serve(runnable, options))?;
+    let by_hooks = matches!(hooks, Hooks::Offered(_));
     let emulator = match exact {
-        true => Some(command::emulator().ok_or(RecordError::NoEmulator)?),
+        true => command::emulator(),
         false => None,
     };
+    if exact && !by_hooks && emulator.is_none() {
+        return Err(RecordError::NoEmulator);
+    }
     let sampler = if exact { every_access(options) } else { choose_rate(options, &probe)? };
     let probes = find_probes(options, &executable)?;
     let (writer, mut remarks) = (create_output(options, program)?, Vec::new());
 
     // What the program gets: the library and the segment, unless they would do it harm or no good.
     let examined = runnable.as_ref().map_or(&executable, |runnable| &runnable.executable);
-    let refused = options.heap.then(|| library_refused(examined)).flatten();
-    let mut tracking = if options.heap && refused.is_none() { Some(Tracking::new(exact)?) } else { None };
+    // What counts takes the place of the runtime that would mind.
+    let refused = options.heap.then(|| library_refused(examined)).flatten().filter(|_| !by_hooks);
+    let mut tracking =
+        if options.heap && refused.is_none() { Some(Tracking::new(exact.then_some(&hooks))?) } else { None };
     let mut environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
     environment.extend(options.environment.iter().cloned());
-    let mut counting = match (&runnable, &emulator) {
-        (Some(runnable), Some(emulator)) => Some(Counting::new(runnable, emulator, &mut environment)?),
-        _ => None,
+    let mut counting = match &runnable {
+        Some(runnable) => Some(Counting::new(runnable, emulator.as_deref(), by_hooks, &mut environment)?),
+        None => None,
     };
-    let command = counting.as_ref().map_or(&options.command, |counting| &counting.command);
+    let command = counting.as_ref().and_then(|counting| counting.command.as_ref()).unwrap_or(&options.command);
 
     signals::install();
     let suspended = suspended(command, &environment).map_err(RecordError::system("fork"))?;
     let cpus: Vec<u32> = machine.online_cpus().collect();
     let periods = (!exact).then(|| tick::beat(sampler.period));
-    let opened = Events::open(suspended.pid(), &cpus, periods, window::begins_late(options.after))
+    let what = match periods {
+        Some(periods) => Watch::Clock(periods),
+        None if by_hooks => Watch::Faults,
+        None => Watch::Memory,
+    };
+    let opened = Events::open(suspended.pid(), &cpus, what, window::begins_late(options.after))
         .map_err(|error| refusal(error, &probe))
         .and_then(|mut events| {
             if let Some((kind, probes)) = &probes {
@@ -252,10 +268,11 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     drop(events);
     if session.tasks.are_present() || tracking.as_ref().is_some_and(Tracking::is_written) {
         // They look for it whenever they execute something.
-        let files = counting.iter_mut().map(|counting| &mut counting.files);
+        let files = counting.iter_mut().filter_map(|counting| counting.files.as_mut());
         files.chain(tracking.iter_mut().map(|tracking| &mut tracking.library)).for_each(Library::keep);
     }
     meta.exit = Some(ended.status());
+    meta.sampler.hooks = session.emulated.as_ref().is_some_and(|emulated| emulated.has_hooks);
     let not_emulated = close_emulation(&mut session, ended, &mut remarks);
     let dir = session.sink.dir().to_owned();
     let counted: u64 = session.tasks.threads.iter().map(|t| t.row.samples as u64).sum();
@@ -282,38 +299,59 @@ fn close_emulation(session: &mut Session, ended: Ended, remarks: &mut Vec<String
     )))
 }
 
-/// The emulator that runs the program, and the rings that its plug-in writes to.
+/// The program's own hooks, if they are to count.
+fn hooks_that_serve(runnable: &Runnable, options: &Options) -> Result<Hooks, RecordError> {
+    let hooks = hooks_of(&runnable.executable);
+    if let Hooks::Bound(why) = &hooks {
+        let program = options.command[0].to_string_lossy();
+        return Err(RecordError::Emulation(format!("{program} was compiled with -fsanitize=thread, but {why}")));
+    }
+    if !options.heap && hooks != Hooks::None {
+        return Err(RecordError::Emulation(
+            "a program that counts by itself needs the library in it: leave out --no-heap".into(),
+        ));
+    }
+    Ok(hooks)
+}
+
+/// What counts the accesses, and the rings that it writes to.
 struct Counting {
     segment: Segment,
-    /// Command line of the emulator.
-    command: Vec<OsString>,
-    files: Library,
+    /// Command line of the emulator, if it runs the program.
+    command: Option<Vec<OsString>>,
+    files: Option<Library>,
 }
 
 impl Counting {
     /// `environment` is what the program is to have; the emulator itself gets no library of ours.
     fn new(
         runnable: &Runnable,
-        emulator: &Path,
+        emulator: Option<&Path>,
+        by_hooks: bool,
         environment: &mut Vec<(OsString, OsString)>,
     ) -> Result<Self, RecordError> {
-        let files = Library::write().map_err(RecordError::system("writing the emulator's plug-in"))?;
-        let plugin = files.write_plugin().map_err(RecordError::system("writing the emulator's plug-in"))?;
         let segment = Segment::create(numamma_wire::Options {
             ring_bytes: COUNTS_RING_BYTES,
             clock: numamma_wire::Clock::best(),
             ..Default::default()
         })
         .map_err(RecordError::system("creating shared memory for counters"))?;
+        environment.push((COUNTS_VARIABLE.into(), segment.path().into()));
+        let Some(emulator) = emulator else { return Ok(Self { segment, command: None, files: None }) };
+        let files = Library::write().map_err(RecordError::system("writing the emulator's plug-in"))?;
+        let plugin = files.write_plugin().map_err(RecordError::system("writing the emulator's plug-in"))?;
+        // For what the program executes: the library goes over to the emulator.
+        environment.push((EMULATOR_VARIABLE.into(), emulator.into()));
+        environment.push((PLUGIN_VARIABLE.into(), command::plugin_option(&plugin, &segment.path())));
+        if by_hooks {
+            return Ok(Self { segment, command: None, files: Some(files) });
+        }
         let own = environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
         let preload = own.or_else(|| std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()));
         environment.retain(|(name, _)| name != "LD_PRELOAD");
         environment.push(("LD_PRELOAD".into(), "".into()));
-        // For what the program executes: the library goes over to the emulator.
-        environment.push((EMULATOR_VARIABLE.into(), emulator.into()));
-        environment.push((PLUGIN_VARIABLE.into(), command::plugin_option(&plugin, &segment.path())));
         let command = runnable.command(emulator, &plugin, &segment.path(), preload.as_deref())?;
-        Ok(Self { segment, command, files })
+        Ok(Self { segment, command: Some(command), files: Some(files) })
     }
 }
 
@@ -324,14 +362,21 @@ struct Tracking {
 }
 
 impl Tracking {
-    /// `exact`: an emulator counts the accesses.
-    fn new(exact: bool) -> Result<Self, RecordError> {
-        let library = Library::write().map_err(RecordError::system("writing the library that tracks allocations"))?;
+    /// `hooks`: what is known of the program's own, if all accesses are counted.
+    fn new(hooks: Option<&Hooks>) -> Result<Self, RecordError> {
+        let mut library =
+            Library::write().map_err(RecordError::system("writing the library that tracks allocations"))?;
+        let exact = hooks.is_some();
+        if let Some(hooks) = hooks {
+            // Also where the emulator counts: what the program executes may have hooks.
+            let runtime = if let Hooks::Offered(runtime) = hooks { runtime.as_deref() } else { None };
+            library.write_hooks(runtime).map_err(RecordError::system("writing the library that counts accesses"))?;
+        }
         let segment = Segment::create(numamma_wire::Options {
             max_frames: MAX_FRAMES,
             ring_bytes: RING_BYTES,
             clock: numamma_wire::Clock::best(),
-            // The emulator must be told of every block.
+            // Who counts must be told of every block.
             collapse: !exact,
             exact,
             ..Default::default()
@@ -482,6 +527,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         overhead,
         only,
         counted: None,
+        hooks: false,
         unseen: 0.0,
         controls: controls(options),
         bursts: None,

@@ -164,6 +164,8 @@ impl Session {
             Record::Sample { time, pid, tid, cpu, ip, registers, stack } => {
                 self.sample(time, pid, tid, cpu, ip, &registers, &stack);
             }
+            // The emulator tells of the program's own.
+            Record::Fault { pid, .. } if self.emulated.as_ref().is_some_and(|emulated| emulated.is_emulator(pid)) => {}
             Record::Fault { time, pid, tid, cpu, ip, addr } => self.fault(time, pid, tid, cpu, ip, addr),
             Record::Probe { time, pid, tid, ip, number, registers } => {
                 self.came_by(time, pid, tid, ip, number, &registers);
@@ -205,6 +207,9 @@ impl Session {
                         _ => drop(self.tasks.start_thread(pid, tid, time)),
                     }
                 } else {
+                    if let Some(emulated) = &mut self.emulated {
+                        emulated.forks(parent, pid);
+                    }
                     let of = self.tasks.process(parent, time);
                     let of = &mut self.tasks.processes[of];
                     let (space, command, tracked) = (of.space.fork(), of.row.command.clone(), of.row.tracked);

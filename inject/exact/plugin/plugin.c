@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "../../wire/include/numamma_note.h"
-#include "blocks.h"
+#include "../count/blocks.h"
+#include "../count/count.h"
 #include "code.h"
-#include "count.h"
 #include "qemu.h"
 #include "touched.h"
 
@@ -97,14 +97,21 @@ static void on_piece(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address
         piece(info, address, (uint64_t)ip, false);
 }
 
-/* ---- What the library tells */
+/* ---- What the counters ask for */
 
-static void cut(uint64_t low, uint64_t high, bool inside)
+void nmx_no_memory(void) { fail("out of memory for the counters of accesses"); }
+
+void nmx_thread_begins(struct nmx_thread *self) { (void)self; }
+
+void nmx_page_seen(struct nmx_writer *writer, uint64_t address, uint64_t ip, bool write)
 {
-    for (struct nmx_range old; (old = nmx_block_cut((struct nmx_range){low, high}, inside)).high != 0;)
-        nmx_take(old.low, old.high);
-    nmx_take(low, high);
+    if (!nmx_touch(address, write))
+        return;
+    const uint64_t payload[] = {address, ip};
+    nmx_emit(writer, NMM_TOUCH, write ? 2 : 1, payload, 2, NULL, 0);
 }
+
+/* ---- What the library tells */
 
 static void on_note(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
 {
@@ -116,7 +123,7 @@ static void on_note(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address,
     if (note.mark != NMM_NOTE_MARK)
         return;
     const uint64_t end = note.address + note.length;
-    cut(note.address, end, note.what == NMM_NOTE_BLOCK);
+    nmx_cut(note.address, end, note.what == NMM_NOTE_BLOCK);
     if (note.what != NMM_NOTE_END)
         nmx_block_begins((struct nmx_range){note.address, end}, note.what == NMM_NOTE_MAPPING);
 }
@@ -185,7 +192,7 @@ static uint64_t program_break;
 
 static void gone(uint64_t low, uint64_t length)
 {
-    cut(low, low + length, false);
+    nmx_cut(low, low + length, false);
     nmx_untouch(low, low + length);
 }
 
@@ -216,8 +223,10 @@ static void on_call(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t
             gone(a1, a2);
         break;
     case SYS_madvise:
-        if (a3 == MADV_DONTNEED || a3 == MADV_FREE || a3 == MADV_REMOVE)
+        if (a3 == MADV_DONTNEED || a3 == MADV_FREE || a3 == MADV_REMOVE) {
+            nmx_take(a1, a1 + a2, true);
             nmx_untouch(a1, a1 + a2);
+        }
         /* QEMU says yes and does nothing. The library needs it, to know that it is in the child of a fork. */
         if (a3 == MADV_WIPEONFORK)
             madvise((void *)a1, a2, MADV_WIPEONFORK);
@@ -285,7 +294,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     }
     if (info->system_emulation || strcmp(info->target_name, "x86_64") != 0)
         fail("this QEMU is not qemu-x86_64 of Debian's package qemu-user");
-    if (segment == NULL || program == NULL || !nmx_join(segment))
+    if (segment == NULL || program == NULL || !nmx_join(segment, true))
         fail("the recorder's memory cannot be mapped");
     learn_info();
     say_counting(program);

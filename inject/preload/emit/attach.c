@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "../base/sys.h"
+#include "note.h"
 #include "ring.h"
 #include "../hooks/thread.h"
 #include "../unwind/memo.h"
@@ -194,6 +195,8 @@ NMM_COLD bool nmm_on_signal_stack(void)
 
 void nmm_be_quiet(void)
 {
+    if (nmm_process.counts_itself)
+        nmm_tell(NMM_NOTE_QUIET, 0, 0);
     /* Where the clock is itself a system call, there is no time left to stamp events with. */
     if (nmm_process.segment && !nmm_process.tsc && (nmm_vdso_clock == NULL || !nmm_process.segment->vdso_clock))
         nmm_be_mute();
@@ -204,6 +207,8 @@ void nmm_be_mute(void)
 {
     if (nmm_process.segment == NULL || __atomic_exchange_n(&nmm_process.muted, 1, __ATOMIC_SEQ_CST))
         return;
+    if (nmm_process.counts_itself)
+        nmm_tell(NMM_NOTE_QUIET, 0, 0);
     __atomic_fetch_add(&nmm_process.segment->muted, 1, __ATOMIC_RELAXED);
     __atomic_store_n(nmm_process.alive, NMM_MUTED, __ATOMIC_SEQ_CST);
 }

@@ -13,6 +13,7 @@
 #include "attach.h"
 #include "emulate.h"
 #include "filter.h"
+#include "note.h"
 #include "ring.h"
 #include "stack.h"
 
@@ -223,13 +224,23 @@ static uint64_t new_seed(void)
     return ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) ^ (uint64_t)nmm_getpid() << 40;
 }
 
+/* Every access is to be counted, and no emulator does: by the program's own hooks, or under the emulator from now on. False if
+ * neither can be. */
+static bool begin_to_count(void)
+{
+    const char *segment = nmm_shared_file(NMM_ENV_COUNTS "=");
+    const uint32_t answer = segment && numamma_counts_begin ? numamma_counts_begin(segment, nmm_ids_are_shared()) : NMM_COUNTS_OTHERS;
+    nmm_process.counts_itself = answer == NMM_COUNTS_ACCESSES;
+    if (answer == NMM_COUNTS_OTHERS)
+        nmm_emulate();
+    return nmm_process.counts_itself;
+}
+
 /* The segment is as it should be: all that is to be known before it becomes visible. */
 static bool prepare(const struct nmm_segment *segment, const char *path, const struct stat *stat)
 {
-    if (segment->exact && !nmm_is_emulated()) {
-        nmm_emulate();
+    if (segment->exact && !nmm_is_emulated() && !begin_to_count())
         return false;
-    }
     if (!keep_path(path, stat) || !map_tables(segment->ring_count))
         return false;
     read_header(segment);

@@ -17,7 +17,8 @@ struct nmm_process {
     uint32_t max_frames;
     bool heap;                      /* heap events are wanted */
     bool collapse;                  /* and blocks that come and go may be collapsed */
-    bool exact;                     /* an emulator counts the accesses, and is told what happens */
+    bool exact;                     /* all accesses are counted, and who counts is told what happens */
+    bool counts_itself;             /* that is the library of hooks, and not an emulator */
     bool tsc;                       /* events are stamped with the time stamp counter */
     bool own_allocator;             /* the executable brings its own malloc */
     bool allocator_is_libc;

@@ -1,6 +1,7 @@
 /* The life of the process image: our constructor, and code that is unloaded. Fork and exec need no hook: the child of a fork
  * finds its `alive` page wiped, an exec brings a new image that joins by itself. */
 #define _GNU_SOURCE
+#include "../emit/note.h"
 #include "../emit/ring.h"
 #include "../emit/stack.h"
 #include "../place/match.h"
@@ -9,6 +10,9 @@
 
 /* 101: before constructors of the same object only; other libraries' may come first, and then their first hook starts us. */
 __attribute__((constructor(101))) static void constructor(void) { nmm_enter_hook(NMM_FRAME); }
+
+/* The library of hooks has seen an access. */
+void numamma_counts_wanted(void) { nmm_start(); }
 
 /* After the program's own exit handlers and destructors, or near enough. */
 __attribute__((destructor(101))) static void destructor(void) { nmm_place_finish(); }

@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 8u
+#define NMM_WIRE_VERSION 9u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -73,7 +73,7 @@ struct nmm_segment {
                              * stop writing and never wait */
     uint32_t clock;         /* NMM_CLOCK_* */
     uint32_t collapse;      /* 1: blocks that come and go may be sent as NMM_REPEAT */
-    uint32_t exact;         /* 1: an emulator counts the accesses, and is told what happens: numamma_note.h */
+    uint32_t exact;         /* 1: all accesses are counted, and who counts is told what happens: numamma_note.h */
     uint32_t vdso_clock;    /* 1: the kernel's clock is known to be read without a system call */
 
     /* Changed while the program runs. */
@@ -184,9 +184,9 @@ enum nmm_event_type {
     NMM_BREAK = 12,
     /* A library was closed: addresses of code may change their meaning. payload: none */
     NMM_DLCLOSE = 13,
-    /* What follows comes from the plug-in of the emulator, which has a segment of its own. */
-    /* It begins to count in a process: after exec (aux 0) or as the child of a fork (aux 1). payload: the path of the
-     * executable, eight bytes a word, the last filled up with zeros; none after a fork */
+    /* What follows comes from the plug-in of the emulator, or from the library of hooks. They have a segment of their own. */
+    /* It begins to count in a process: the emulator after exec (aux 0) or as the child of a fork (aux 1), the library of hooks
+     * likewise (aux 2, 3). payload: with aux 0 the path of the executable, eight bytes a word, the last filled up with zeros */
     NMM_COUNTING = 14,
     /* Accesses since the last such event about these words. payload: first address (a multiple of 4), tid, then for each 4
      * bytes from there on the reads (lower half) and writes (upper half) of which the first byte lies in them. A page that is
@@ -194,7 +194,7 @@ enum nmm_event_type {
     NMM_ACCESSES = 15,
     /* All that was counted in this process has been sent. payload: none */
     NMM_COUNTED = 16,
-    /* The program accessed or wrote a page for the first time since it was mapped. aux: 1 read, 2 write. payload: address, address of
+    /* In the emulator the program accessed or wrote a page for the first time since it was mapped. aux: 1 read, 2 write. payload: address, address of
      * the instruction */
     NMM_TOUCH = 17,
     /* The emulator cannot do what the program asks for. aux: 0 an AVX-512 instruction, 1 a system call. payload: address of the

@@ -96,9 +96,11 @@ pub enum Event {
     },
     /// A library was closed: from here on, code addresses may mean something else.
     Dlclose,
-    /// The emulator begins to count in a process. `executable`: path of what it runs; empty in the child of a fork.
+    /// Counting begins in a process, in the emulator or by the program's own hooks. `executable`: path of what the emulator runs;
+    /// empty in the child of a fork.
     Counting {
         executable: Vec<u8>,
+        by_hooks: bool,
     },
     /// Accesses of thread `tid` to each four bytes from `address` on, since they were told of last.
     Accesses {
@@ -313,7 +315,7 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::UNUNMAP => Event::Ununmap { address: arg(0), length: arg(1) },
         kind::REPEAT => Event::Repeat { stack: arg(0), size: arg(1), count: arg(2) },
         kind::BREAK => Event::Break { old: arg(0), new: arg(1), stack: arg(2) },
-        kind::COUNTING => Event::Counting { executable: text(0) },
+        kind::COUNTING => Event::Counting { executable: text(0), by_hooks: head.aux & 2 != 0 },
         kind::ACCESSES => Event::Accesses {
             address: arg(0),
             tid: arg(1) as i32,

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 8;
+pub const WIRE_VERSION: u32 = 9;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;

@@ -20,6 +20,7 @@ export interface Sampler {
   period: number;
   overhead_estimate: number;
   only: string | null;
+  hooks: boolean;
   controls: Controls;
 }
 

@@ -1,4 +1,5 @@
-//! Every access counted: an emulator runs the program, and its plug-in (`inject/exact`) tells how often which words were accessed.
+//! Every access counted: an emulator runs the program, and its plug-in (`inject/exact`) tells how often which words were accessed; or
+//! the program, compiled with `-fsanitize=thread`, calls a library of ours for each access, which tells the same.
 //!
 //! ```text
 //!   program in QEMU's user mode --- allocations ---> segment of the library --.
@@ -28,7 +29,7 @@ impl Session {
     /// Applies what the plug-in tells; returns whether the event was that.
     pub(crate) fn counted(&mut self, time: i64, pid: i32, tid: i32, event: &Event) -> bool {
         match *event {
-            Event::Counting { ref executable } => self.counting(time, pid, executable),
+            Event::Counting { ref executable, by_hooks } => self.counting(time, pid, executable, by_hooks),
             Event::Accesses { address, tid, ref counts } => self.accessed(time, pid, tid, address, counts),
             Event::Counted => self.emulated().all_sent(pid),
             Event::Touch { address, ip, write } => self.touched_first(time, pid, tid, address, ip, write),
@@ -45,8 +46,9 @@ impl Session {
         self.emulated.get_or_insert_default()
     }
 
-    /// A process that the plug-in counts in. What is mapped until now is the emulator's own.
-    fn counting(&mut self, time: i64, pid: i32, executable: &[u8]) {
+    /// A process in which accesses are counted. In the emulator, what is mapped until now is its own.
+    fn counting(&mut self, time: i64, pid: i32, executable: &[u8], by_hooks: bool) {
+        self.emulated().has_hooks |= by_hooks;
         self.emulated().counts(pid);
         if executable.is_empty() {
             return;

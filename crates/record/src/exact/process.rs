@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use numamma_trace::{LossKind, Losses};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::command::EMULATOR;
 
@@ -22,9 +22,13 @@ enum State {
 #[derive(Debug, Default)]
 pub struct Emulated {
     processes: FxHashMap<i32, State>,
+    /// Those that are the emulator.
+    emulators: FxHashSet<i32>,
     /// Threads that were started before their process was known to be emulated, and when. Most are the emulator's own; a thread of
     /// the program will be heard of.
     pub started: FxHashMap<i32, i64>,
+    /// Whether some process was counted by its own hooks.
+    pub has_hooks: bool,
     /// The last instruction that the emulator does not know: process and address.
     pub unknown_instruction: Option<(i32, u64)>,
     calls: BTreeSet<u64>,
@@ -65,13 +69,28 @@ impl Emulated {
             self.processes.remove(&pid);
         }
         self.ends(pid);
-        if name != EMULATOR {
+        if name == EMULATOR {
+            self.emulators.insert(pid);
+        } else {
             self.processes.insert(pid, State::Native(name.to_owned()));
         }
     }
 
+    /// A process forks.
+    pub fn forks(&mut self, parent: i32, pid: i32) {
+        if self.emulators.contains(&parent) {
+            self.emulators.insert(pid);
+        }
+    }
+
+    /// Whether a process is the emulator, and what the kernel tells of it may be its own doing.
+    pub fn is_emulator(&self, pid: i32) -> bool {
+        self.emulators.contains(&pid)
+    }
+
     /// A process ends.
     pub fn ends(&mut self, pid: i32) {
+        self.emulators.remove(&pid);
         match self.processes.remove(&pid) {
             Some(State::Counting) => self.cut += 1,
             Some(State::Native(name)) => {

@@ -63,11 +63,22 @@ const FLAGS: u64 = attr::DISABLED
     | attr::SAMPLE_ID_ALL
     | attr::USE_CLOCKID;
 
+/// What is to be told of a process, besides what becomes of its memory and threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Nothing.
+    Memory,
+    /// Page faults.
+    Faults,
+    /// These too, and samples by two clocks with these periods.
+    Clock([u64; 2]),
+}
+
 impl Events {
-    /// Opens everything on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch, `periods` those of the
-    /// clocks that sample; without them what becomes of its memory and threads is told, but nothing is sampled. `waits`: the
-    /// clocks are off until [`Self::enable_clock`].
-    pub fn open(pid: i32, cpus: &[u32], periods: Option<[u64; 2]>, waits: bool) -> io::Result<Self> {
+    /// Opens `what` on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch. `waits`: the clocks are off until
+    /// [`Self::enable_clock`].
+    pub fn open(pid: i32, cpus: &[u32], what: Watch, waits: bool) -> io::Result<Self> {
+        let periods = if let Watch::Clock(periods) = what { Some(periods) } else { None };
         let [clock, second] = periods.unwrap_or([1_000_000_000; 2]).map(clock_attr);
         let sideband = Attr {
             kind: attr::TYPE_SOFTWARE,
@@ -117,19 +128,23 @@ impl Events {
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                 Err(error) => return Err(error),
             };
-            if periods.is_none() {
+            if what == Watch::Memory {
                 events.rings.push(map_largest(fd, &mut largest)?);
                 continue;
             }
-            events.sources.insert(id(&fd)?, Source::Clock);
+            if periods.is_some() {
+                events.sources.insert(id(&fd)?, Source::Clock);
+            }
             let ring = map_largest(fd, &mut largest)?;
-            let beat = attr::open(&second, pid, cpu as i32)?;
-            events.sources.insert(id(&beat)?, Source::Clock);
-            ring.redirect(&beat)?;
-            events.seconds.push(beat);
-            let other = attr::open(&sideband, pid, cpu as i32)?;
-            ring.redirect(&other)?;
-            events._redirected.push(other);
+            if periods.is_some() {
+                let beat = attr::open(&second, pid, cpu as i32)?;
+                events.sources.insert(id(&beat)?, Source::Clock);
+                ring.redirect(&beat)?;
+                events.seconds.push(beat);
+                let other = attr::open(&sideband, pid, cpu as i32)?;
+                ring.redirect(&other)?;
+                events._redirected.push(other);
+            }
             if events.faults_refused.is_none() {
                 match events.open_faults(&mut faults, pid, cpu as i32) {
                     Ok(fd) => {

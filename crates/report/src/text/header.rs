@@ -73,7 +73,13 @@ fn sampler(findings: &Findings, page: &Page) -> String {
         parts.push("no allocations".to_string());
     }
     if is_exact(findings) {
-        parts.push("every access counted".to_string());
+        parts.push(match sampler.hooks {
+            true => "counted by the program's own hooks".to_string(),
+            false => "every access counted".to_string(),
+        });
+        if sampler.hooks {
+            parts.push("code compiled without them is not".to_string());
+        }
         parts.push("no time is measured".to_string());
         return parts.join(page.pen.dot());
     }

@@ -32,6 +32,7 @@ pub fn findings() -> Findings {
             period: 1_000_000,
             overhead_estimate: 0.014,
             only: None,
+            hooks: false,
             controls: Default::default(),
         },
         samples: Samples {

@@ -10,6 +10,8 @@ const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
 const DT_SONAME: u64 = 14;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
 const DF_1_PIE: u64 = 0x0800_0000;
 
@@ -29,6 +31,8 @@ pub struct CopiedVariable {
 pub(crate) struct Dynamic {
     pub needed: Vec<String>,
     pub soname: Option<String>,
+    pub search: Option<String>,
+    pub wanted: Vec<String>,
     pub has_interpreter: bool,
     /// A position-independent executable, as far as the linker says so.
     pub is_pie: bool,
@@ -53,6 +57,8 @@ impl Dynamic {
                 .filter_map(|&(_, offset)| string(offset))
                 .collect(),
             soname: value(DT_SONAME).and_then(string),
+            search: value(DT_RUNPATH).or(value(DT_RPATH)).and_then(string),
+            wanted: wanted(image),
             is_pie: value(DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0),
             has_interpreter: image.segment(elf::PT_INTERP).is_some(),
             copied: copied(image),
@@ -73,6 +79,26 @@ fn tags(image: &Image) -> Vec<(u64, u64)> {
             (tag != 0).then_some((tag, value))
         })
         .collect()
+}
+
+/// What it takes from others and cannot do without.
+fn wanted(image: &Image) -> Vec<String> {
+    let mut found = Vec::new();
+    for table in image.sections.iter().filter(|section| section.kind == elf::SHT_DYNSYM) {
+        let Some(strings) = image.sections.get(table.link).and_then(|strings| image.contents(strings)) else {
+            continue;
+        };
+        let symbols = image.table::<Sym64<Endianness>>(table);
+        let undefined = symbols.iter().filter(|symbol| {
+            symbol.st_shndx.get(image.endian) == elf::SHN_UNDEF && symbol.st_bind() == elf::STB_GLOBAL
+        });
+        found.extend(
+            undefined
+                .filter_map(|symbol| string_at(&strings, symbol.st_name.get(image.endian) as usize))
+                .map(|name| String::from_utf8_lossy(name).into_owned()),
+        );
+    }
+    found
 }
 
 /// Copy relocations. Only executables have them, and only those that were not compiled as position-independent for

@@ -48,6 +48,19 @@ impl Module {
         self.dynamic().soname.as_deref()
     }
 
+    /// Where its libraries are looked for first (`DT_RUNPATH`, else `DT_RPATH`): folders with colons in between, `$ORIGIN` for its
+    /// own.
+    #[must_use]
+    pub fn search_path(&self) -> Option<&str> {
+        self.dynamic().search.as_deref()
+    }
+
+    /// The functions and variables of other modules that it cannot do without, by their (mangled) names.
+    #[must_use]
+    pub fn wanted(&self) -> &[String] {
+        &self.dynamic().wanted
+    }
+
     /// Whether it defines a function or a variable that others can see with this exact (mangled) name, such as `malloc`.
     #[must_use]
     pub fn defines(&self, name: &str) -> bool {

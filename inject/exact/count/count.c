@@ -1,20 +1,18 @@
 #define _GNU_SOURCE
 #include "count.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "blocks.h"
-#include "touched.h"
+#include "lock.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
 
 /* Accesses between two looks at the clock: some milliseconds. A counter cannot overflow in the meantime. */
-#define LOOK 1000000u
+#define LOOK 1000000
 /* Counters are sent this often, nanoseconds: what a program that is killed takes with it. */
 #define EPOCH 100000000u
 /* Pages with counters for each 4 bytes that a thread may have: 16 MiB of them. */
@@ -26,7 +24,7 @@
 
 /* What others look at too. */
 struct nmx_table {
-    pthread_mutex_t lock;
+    nmx_lock_t lock;
     struct nmx_thread thread;
     struct nmx_writer writer;
     int tid;
@@ -41,25 +39,13 @@ struct nmx_table {
 __thread struct nmx_thread *nmx_self;
 
 static struct nmx_table *tables;
-static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
+static nmx_lock_t tables_lock;
 /* Fits no address. */
 static struct nmx_page no_page = {.numbers = {NMX_NONE, NMX_NONE}};
 
 static void *map(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-        fputs("numamma: out of memory for the counters of accesses\n", stderr);
-        _exit(125);
-    }
-    return memory;
-}
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    return nmm_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
 static void forget_cache(struct nmx_table *table)
@@ -68,34 +54,56 @@ static void forget_cache(struct nmx_table *table)
         table->thread.cache[i] = &no_page;
 }
 
-static void begin_thread(void)
+#define FINE_BYTES ((size_t)FINE_PAGES * NMX_WORDS * sizeof(struct nmx_counter))
+
+static void unmap_table(struct nmx_table *table)
+{
+    if (table->places)
+        nmm_unmap(table->places, table->places_count * sizeof *table->places);
+    if (table->fine)
+        nmm_unmap(table->fine, FINE_BYTES);
+    nmm_unmap(table, sizeof *table);
+}
+
+struct nmx_thread *nmx_begin_thread(void)
 {
     struct nmx_table *table = map(sizeof *table);
-    pthread_mutex_init(&table->lock, NULL);
-    table->tid = (int)syscall(SYS_gettid);
-    table->sent = now();
+    if (table == NULL) {
+        nmx_no_memory();
+        return NULL;
+    }
+    table->tid = nmm_gettid();
+    table->sent = nmx_now();
     table->places_count = FIRST_PLACES;
     table->places = map(FIRST_PLACES * sizeof *table->places);
-    table->fine = map((size_t)FINE_PAGES * NMX_WORDS * sizeof *table->fine);
+    table->fine = map(FINE_BYTES);
+    if (table->places == NULL || table->fine == NULL) {
+        unmap_table(table);
+        nmx_no_memory();
+        return NULL;
+    }
+    /* In the child of a fork, however it was made, the next access finds that it is to be looked at. */
+    nmm_advise(table, sizeof *table, MADV_WIPEONFORK);
     table->thread.table = table;
     table->thread.until_look = LOOK;
     forget_cache(table);
     nmx_attach(&table->writer);
-    pthread_mutex_lock(&tables_lock);
+    nmx_lock(&tables_lock);
     table->next = tables;
     table->link = &tables;
     if (tables)
         tables->link = &table->next;
     tables = table;
-    pthread_mutex_unlock(&tables_lock);
+    nmx_unlock(&tables_lock);
     nmx_self = &table->thread;
+    nmx_thread_begins(nmx_self);
+    return nmx_self;
 }
 
 struct nmx_writer *nmx_writer(void)
 {
-    if (nmx_self == NULL)
-        begin_thread();
-    return &nmx_self->table->writer;
+    struct nmx_thread *self = nmx_self ? nmx_self : nmx_begin_thread();
+    return self ? &self->table->writer : NULL;
 }
 
 static uint32_t place_of(const struct nmx_table *table, uint64_t page)
@@ -147,105 +155,131 @@ static void send_coarse(struct nmx_writer *writer, const struct nmx_table *of, s
     page->coarse = (struct nmx_counter){0, 0};
 }
 
-/* Sends all of a table and empties it. Under its lock; by another thread only if its own stands still. */
-static void empty(struct nmx_writer *writer, struct nmx_table *table)
+/* Sends all of a table. Under its lock, and by its own thread. */
+static void send_all(struct nmx_table *table)
 {
     for (uint32_t i = 0; table->used > 0 && i < table->places_count; i++) {
         struct nmx_page *page = &table->places[i];
-        if (page->key == 0)
+        if (page->key == 0 || page->numbers[0] == NMX_NONE)
             continue;
         if (page->fine)
-            send_fine(writer, table, page, 0, NMX_WORDS);
+            send_fine(&table->writer, table, page, 0, NMX_WORDS);
         else
-            send_coarse(writer, table, page);
-        *page = (struct nmx_page){0};
+            send_coarse(&table->writer, table, page);
     }
-    table->used = table->fine_used = 0;
-    forget_cache(table);
-    table->sent = now();
+    table->sent = nmx_now();
 }
 
-static void grow(struct nmx_table *table)
+/* The same, and empties it. */
+static void empty(struct nmx_table *table)
+{
+    send_all(table);
+    memset(table->places, 0, table->places_count * sizeof *table->places);
+    table->used = table->fine_used = 0;
+    forget_cache(table);
+}
+
+static bool grow(struct nmx_table *table)
 {
     struct nmx_page *old = table->places;
     const uint32_t count = table->places_count;
+    struct nmx_page *more = map(2ull * count * sizeof *old);
+    if (more == NULL)
+        return false;
     table->places_count = 2 * count;
-    table->places = map(2ull * count * sizeof *old);
+    table->places = more;
     for (uint32_t i = 0; i < count; i++)
         if (old[i].key != 0)
             *lookup(table, old[i].key - 1) = old[i];
-    munmap(old, count * sizeof *old);
+    nmm_unmap(old, count * sizeof *old);
     forget_cache(table);
+    return true;
 }
 
-static struct nmx_page *find(struct nmx_thread *self, uint64_t address, uint64_t ip, bool write)
+/* Its place, which may be new. */
+static struct nmx_page *place_for(struct nmx_table *table, uint64_t number)
 {
-    struct nmx_table *table = self->table;
-    const uint64_t number = address >> 12;
-    pthread_mutex_lock(&table->lock);
     struct nmx_page *page = lookup(table, number);
     if (page->key == 0) {
-        const bool full = table->used == MOST_PLACES / 2 || table->fine_used == FINE_PAGES;
-        if (full)
-            empty(&table->writer, table);
-        else if (table->used == table->places_count / 2)
-            grow(table);
-        page = lookup(table, number);
         page->key = number + 1;
         page->numbers[0] = page->numbers[1] = NMX_NONE;
         table->used++;
     }
-    if (page->numbers[write] == NMX_NONE && nmx_touch(address, write)) {
-        const uint64_t payload[] = {address, ip};
-        nmx_emit(&table->writer, NMM_TOUCH, write ? 2 : 1, payload, 2, NULL, 0);
-    }
-    if (page->numbers[0] == NMX_NONE) {
-        page->coarse = (struct nmx_counter){0, 0};
-        /* Retired, so that its kind is to be decided anew; or never used. */
-        if (!nmx_block_holds(number << 12)) {
-            if (table->fine_used == FINE_PAGES) {
-                empty(&table->writer, table);
-                page = lookup(table, number);
-                page->key = number + 1;
-                page->numbers[1] = NMX_NONE;
-                table->used++;
-            }
-            page->fine = &table->fine[(size_t)table->fine_used++ * NMX_WORDS];
-        }
-        page->numbers[0] = number;
-    }
-    if (write)
-        page->numbers[1] = number;
-    pthread_mutex_unlock(&table->lock);
+    return page;
+}
+
+struct nmx_page *nmx_known(struct nmx_thread *self, uint64_t address, bool write)
+{
+    struct nmx_table *table = self->table;
+    const uint64_t number = address >> 12;
+    struct nmx_page *page = lookup(table, number);
+    if (page->key == 0 || nmm_load(&page->numbers[write]) != number)
+        return NULL;
     self->cache[number & (NMX_CACHE - 1)] = page;
     return page;
 }
 
-static void look(struct nmx_thread *self)
+struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip, bool write)
+{
+    struct nmx_table *table = self->table;
+    const uint64_t number = address >> 12;
+    nmx_lock(&table->lock);
+    if (lookup(table, number)->key == 0) {
+        if (table->used == MOST_PLACES / 2 || table->fine_used == FINE_PAGES)
+            empty(table);
+        else if (table->used == table->places_count / 2 && !grow(table))
+            empty(table);
+    }
+    struct nmx_page *page = place_for(table, number);
+    if (page->numbers[write] == NMX_NONE)
+        nmx_page_seen(&table->writer, address, ip, write);
+    if (page->numbers[0] == NMX_NONE) {
+        page->coarse = (struct nmx_counter){0, 0};
+        /* Retired, so that its kind is to be decided anew; or never used. */
+        if (nmx_block_holds(number << 12)) {
+            page->fine = NULL;
+        } else if (page->fine == NULL) {
+            if (table->fine_used == FINE_PAGES) {
+                empty(table);
+                page = place_for(table, number);
+            }
+            page->fine = &table->fine[(size_t)table->fine_used++ * NMX_WORDS];
+        }
+        nmm_store_release(&page->numbers[0], number);
+    }
+    if (write)
+        nmm_store(&page->numbers[1], number);
+    nmx_unlock(&table->lock);
+    self->cache[number & (NMX_CACHE - 1)] = page;
+    return page;
+}
+
+void nmx_look(struct nmx_thread *self)
 {
     struct nmx_table *table = self->table;
     self->until_look = LOOK;
-    if (now() - table->sent < EPOCH)
+    if (nmx_now() - table->sent < EPOCH)
         return;
-    pthread_mutex_lock(&table->lock);
-    empty(&table->writer, table);
-    pthread_mutex_unlock(&table->lock);
+    nmx_lock(&table->lock);
+    send_all(table);
+    nmx_unlock(&table->lock);
 }
 
 void nmx_count_slowly(uint64_t address, uint64_t ip, bool write)
 {
-    if (nmx_self == NULL)
-        begin_thread();
-    struct nmx_thread *self = nmx_self;
-    if (--self->until_look == 0)
-        look(self);
-    nmx_add(find(self, address, ip, write), address, write);
+    struct nmx_thread *self = nmx_self ? nmx_self : nmx_begin_thread();
+    if (self == NULL)
+        return;
+    if (--self->until_look <= 0)
+        nmx_look(self);
+    struct nmx_page *page = nmx_known(self, address, write);
+    nmx_add(page ? page : nmx_find(self, address, ip, write), address, write);
 }
 
-static void take_page(struct nmx_writer *writer, struct nmx_table *table, struct nmx_page *page, uint64_t low, uint64_t high)
+static void take_page(struct nmx_writer *writer, struct nmx_table *table, struct nmx_page *page, uint64_t low, uint64_t high, bool anew)
 {
     const uint64_t start = (page->key - 1) << 12;
-    if (page->numbers[0] == NMX_NONE)
+    if (nmm_load_acquire(&page->numbers[0]) == NMX_NONE)
         return;
     if (page->fine) {
         const unsigned from = low > start ? (unsigned)(low - start) / 4 : 0;
@@ -253,38 +287,48 @@ static void take_page(struct nmx_writer *writer, struct nmx_table *table, struct
         send_fine(writer, table, page, from, to);
     } else {
         send_coarse(writer, table, page);
-        page->numbers[0] = page->numbers[1] = NMX_NONE;
+    }
+    if (page->fine == NULL || (anew && low <= start && high >= start + 4096)) {
+        nmm_store(&page->numbers[1], NMX_NONE);
+        nmm_store(&page->numbers[0], NMX_NONE);
     }
 }
 
-void nmx_take(uint64_t low, uint64_t high)
+void nmx_take(uint64_t low, uint64_t high, bool anew)
 {
     struct nmx_writer *writer = nmx_writer();
     const uint64_t first = low >> 12, end = (high + 4095) >> 12;
-    if (high <= low || first >> 35 != 0)
+    if (writer == NULL || high <= low || first >> 35 != 0)
         return;
-    pthread_mutex_lock(&tables_lock);
+    nmx_lock(&tables_lock);
     for (struct nmx_table *table = tables; table; table = table->next) {
-        pthread_mutex_lock(&table->lock);
+        nmx_lock(&table->lock);
         if (end - first < table->places_count) {
             for (uint64_t number = first; number < end; number++) {
                 struct nmx_page *page = lookup(table, number);
                 if (page->key != 0)
-                    take_page(writer, table, page, low, high);
+                    take_page(writer, table, page, low, high, anew);
             }
         } else {
             for (uint32_t i = 0; i < table->places_count; i++) {
                 struct nmx_page *page = &table->places[i];
                 if (page->key != 0 && page->key - 1 >= first && page->key - 1 < end)
-                    take_page(writer, table, page, low, high);
+                    take_page(writer, table, page, low, high, anew);
             }
         }
-        pthread_mutex_unlock(&table->lock);
+        nmx_unlock(&table->lock);
     }
-    pthread_mutex_unlock(&tables_lock);
+    nmx_unlock(&tables_lock);
 }
 
-void nmx_take_all(void) { nmx_take(0, 1ull << 47); }
+void nmx_take_all(void) { nmx_take(0, 1ull << 47, false); }
+
+void nmx_cut(uint64_t low, uint64_t high, bool inside)
+{
+    for (struct nmx_range old; (old = nmx_block_cut((struct nmx_range){low, high}, inside)).high != 0;)
+        nmx_take(old.low, old.high, true);
+    nmx_take(low, high, true);
+}
 
 void nmx_end_thread(void)
 {
@@ -292,26 +336,24 @@ void nmx_end_thread(void)
         return;
     struct nmx_table *table = nmx_self->table;
     /* First: who begins a block meanwhile must find what this thread has counted there, or wait until it is sent. */
-    pthread_mutex_lock(&table->lock);
-    empty(&table->writer, table);
-    pthread_mutex_unlock(&table->lock);
-    pthread_mutex_lock(&tables_lock);
+    nmx_lock(&table->lock);
+    empty(table);
+    nmx_unlock(&table->lock);
+    nmx_lock(&tables_lock);
     *table->link = table->next;
     if (table->next)
         table->next->link = table->link;
-    pthread_mutex_unlock(&tables_lock);
+    nmx_unlock(&tables_lock);
     nmx_self = NULL;
-    munmap(table->places, table->places_count * sizeof *table->places);
-    munmap(table->fine, (size_t)FINE_PAGES * NMX_WORDS * sizeof *table->fine);
-    pthread_mutex_destroy(&table->lock);
-    munmap(table, sizeof *table);
+    nmx_detach(&table->writer);
+    unmap_table(table);
 }
 
 void nmx_reborn(void)
 {
     /* The parent's tables stay where they are, unused: its other threads, whose they were, may have held their locks. */
     tables = NULL;
-    pthread_mutex_init(&tables_lock, NULL);
+    tables_lock = 0;
     nmx_blocks_reborn();
     nmx_self = NULL;
 }

@@ -30,18 +30,28 @@ struct nmx_page {
 
 struct nmx_thread {
     struct nmx_page *cache[NMX_CACHE];
-    uint32_t until_look;    /* accesses until the clock is looked at */
+    int32_t until_look;     /* accesses until the clock is looked at; in the child of a fork the kernel has put 0 here */
+    uintptr_t busy;         /* frame of what counts; hooks only */
     uint64_t next_read, next_write; /* where the pieces of the access that is being made go on */
     struct nmx_table *table;
 };
 
 extern __thread struct nmx_thread *nmx_self;
 
-/* The slow path: the thread's first access, a page that is not in the cache, and every million accesses. */
+/* The slow path: a page that is not in the cache, and every million accesses. */
 void nmx_count_slowly(uint64_t address, uint64_t ip, bool write);
 
-/* Sends and forgets what all threads have counted from `low` to `high`. */
-void nmx_take(uint64_t low, uint64_t high);
+/* Its parts. The calling thread's counters; NULL if there is no memory for them. */
+struct nmx_thread *nmx_begin_thread(void);
+/* A page that the thread has counted in; NULL if it has not, or if it is to be found. */
+struct nmx_page *nmx_known(struct nmx_thread *self, uint64_t address, bool write);
+/* Finds or adds it. */
+struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip, bool write);
+/* Sends what was counted if it is time to. */
+void nmx_look(struct nmx_thread *self);
+
+/* Sends and forgets what all threads have counted from `low` to `high`. `anew`: what comes to be there is looked at anew. */
+void nmx_take(uint64_t low, uint64_t high, bool anew);
 
 /* Sends and forgets all that was counted. */
 void nmx_take_all(void);
@@ -52,8 +62,17 @@ void nmx_end_thread(void);
 /* The child of a fork has counted nothing. */
 void nmx_reborn(void);
 
-/* The ring of the calling thread. */
+/* The ring of the calling thread; NULL if it could not begin. */
 struct nmx_writer *nmx_writer(void);
+
+/* What the program does to a range: it is told what was counted there until now. `inside`: see nmx_block_cut. */
+void nmx_cut(uint64_t low, uint64_t high, bool inside);
+
+/* What differs between the plug-in and the library of hooks. There is no memory for a thread's counters; a thread begins to count
+ * or a page is accessed, or written, that it has not seen. */
+void nmx_no_memory(void);
+void nmx_thread_begins(struct nmx_thread *self);
+void nmx_page_seen(struct nmx_writer *writer, uint64_t address, uint64_t ip, bool write);
 
 static inline void nmx_add(struct nmx_page *page, uint64_t address, bool write)
 {
@@ -68,9 +87,9 @@ static inline void nmx_count(uint64_t address, uint64_t ip, bool write)
 {
     struct nmx_thread *self = nmx_self;
     if (likely(self != NULL)) {
-        const uint32_t left = self->until_look - 1;
+        const int32_t left = self->until_look - 1;
         struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
-        if (likely(left != 0 && page->numbers[write] == address >> 12)) {
+        if (likely(left > 0 && page->numbers[write] == address >> 12)) {
             self->until_look = left;
             nmx_add(page, address, write);
             return;

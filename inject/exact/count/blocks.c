@@ -1,9 +1,9 @@
-#define _GNU_SOURCE
 #include "blocks.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "lock.h"
 
 struct block {
     uint64_t low, high;
@@ -13,7 +13,7 @@ struct block {
 /* By address; none overlaps another. There are few: a program with many large blocks has no memory left. */
 static struct block *blocks;
 static size_t count, room;
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static nmx_lock_t lock;
 
 /* The first block that ends above `address`. */
 static size_t first_above(uint64_t address)
@@ -33,17 +33,17 @@ void nmx_block_begins(struct nmx_range range, bool mapping)
 {
     if (range.high - range.low < NMX_LARGE || range.high < range.low)
         return;
-    pthread_rwlock_wrlock(&lock);
+    nmx_lock(&lock);
     if (count == room) {
         const size_t more = room ? 2 * room : 1024;
-        void *memory = mmap(NULL, more * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED) {
-            pthread_rwlock_unlock(&lock);
+        void *memory = nmm_map(more * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (memory == NULL) {
+            nmx_unlock(&lock);
             return;
         }
         if (blocks) {
             memcpy(memory, blocks, count * sizeof *blocks);
-            munmap(blocks, room * sizeof *blocks);
+            nmm_unmap(blocks, room * sizeof *blocks);
         }
         blocks = memory;
         room = more;
@@ -54,30 +54,30 @@ void nmx_block_begins(struct nmx_range range, bool mapping)
         blocks[at] = (struct block){range.low, range.high, mapping};
         count++;
     }
-    pthread_rwlock_unlock(&lock);
+    nmx_unlock(&lock);
 }
 
 struct nmx_range nmx_block_cut(struct nmx_range range, bool inside)
 {
     struct nmx_range cut = {0, 0};
-    pthread_rwlock_wrlock(&lock);
+    nmx_lock(&lock);
     const size_t at = first_above(range.low);
     if (at < count && blocks[at].low < range.high && (!inside || blocks[at].mapping)) {
         cut = (struct nmx_range){blocks[at].low, blocks[at].high};
         count--;
         memmove(&blocks[at], &blocks[at + 1], (count - at) * sizeof *blocks);
     }
-    pthread_rwlock_unlock(&lock);
+    nmx_unlock(&lock);
     return cut;
 }
 
 bool nmx_block_holds(uint64_t page_address)
 {
-    pthread_rwlock_rdlock(&lock);
+    nmx_lock(&lock);
     const size_t at = first_above(page_address);
     const bool holds = at < count && blocks[at].low <= page_address && blocks[at].high >= page_address + 4096;
-    pthread_rwlock_unlock(&lock);
+    nmx_unlock(&lock);
     return holds;
 }
 
-void nmx_blocks_reborn(void) { pthread_rwlock_init(&lock, NULL); }
+void nmx_blocks_reborn(void) { lock = 0; }

@@ -1,0 +1,342 @@
+/* The life of a process that tells of its accesses: when counting begins, what ends the meaning of addresses, and when all must be
+ * sent.
+ *
+ * Whatever is not a plain count happens with signals blocked: no handler then finds a lock taken or an event half written. Nothing
+ * of libc is called here that could allocate or set errno. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <dlfcn.h>
+
+#include "../../preload/base/sys.h"
+#include "../../wire/include/numamma_note.h"
+#include "../count/blocks.h"
+#include "access.h"
+#include "offered.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+enum state {
+    NOT_ASKED,
+    BEGINNING,
+    COUNTING,
+    OFF, /* not recorded, not to be counted here, or no longer */
+};
+static uint32_t state;
+
+/* 1; the kernel makes it 0 in the child of a fork. */
+static uint32_t *alive;
+
+/* There was no memory for this thread's counters. */
+static __thread bool refused;
+
+/* Tells the ends of threads. */
+static pthread_key_t key;
+static bool has_key;
+
+/* `busy` of a thread that has begun to end the process: what it still accesses is sent at once. */
+#define ENDING UINTPTR_MAX
+
+static inline uint64_t block_signals(void)
+{
+    uint64_t all = ~0ull, before = 0;
+    nmm_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&before, sizeof all, 0, 0);
+    return before;
+}
+
+static inline void let_signals(uint64_t before)
+{
+    nmm_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
+}
+
+/* ---- Threads */
+
+static void end_thread(void *unused)
+{
+    (void)unused;
+    if (nmm_load(&state) != COUNTING || nmm_load(alive) == 0)
+        return;
+    const uint64_t before = block_signals();
+    nmx_end_thread();
+    let_signals(before);
+}
+
+/* It is not counted, which is said as a thread for which there was no room. */
+void nmx_no_memory(void)
+{
+    refused = true;
+    nmx_lost_thread();
+}
+
+void nmx_thread_begins(struct nmx_thread *self)
+{
+    /* The first keys of a process have their place in each thread: nothing is allocated. */
+    if (has_key)
+        pthread_setspecific(key, self);
+}
+
+/* First touches are page faults, which the kernel tells of. */
+void nmx_page_seen(struct nmx_writer *writer, uint64_t address, uint64_t ip, bool write)
+{
+    (void)writer, (void)address, (void)ip, (void)write;
+}
+
+/* ---- Forks */
+
+static void say_counting(bool forked)
+{
+    struct nmx_writer *writer = nmx_writer();
+    if (writer)
+        nmx_emit(writer, NMM_COUNTING, forked ? 3 : 2, NULL, 0, NULL, 0);
+}
+
+/* With signals blocked. */
+static void know_if_forked(void)
+{
+    if (likely(nmm_load(alive) != 0))
+        return;
+    nmx_reborn();
+    refused = false;
+    nmm_store(alive, 1);
+    say_counting(true);
+}
+
+static void child_of_old_kernel(void)
+{
+    nmm_store(alive, 0);
+    if (nmx_self)
+        nmx_self->until_look = 0;
+}
+
+/* ---- Accesses */
+
+/* One access of a handler, or of a process that ends. */
+static void send_one(struct nmx_thread *self, uint64_t address, bool write)
+{
+    const uint64_t before = block_signals();
+    know_if_forked();
+    self = nmx_self;
+    struct nmx_writer *writer = nmx_writer();
+    if (writer) {
+        const uint64_t payload[] = {address & ~3ull, (uint64_t)nmm_gettid(), write ? 1ull << 32 : 1};
+        nmx_emit(writer, NMM_ACCESSES, 0, payload, 3, NULL, 0);
+        if (self && nmm_load(&self->busy) == ENDING)
+            nmx_emit(writer, NMM_COUNTED, 0, NULL, 0, NULL, 0);
+    }
+    let_signals(before);
+}
+
+/* Stacks of threads are not larger, as a rule. */
+#define FARTHEST (64ul << 20)
+
+/* Whether what was at the counters has been left by a longjmp: on one stack, whatever a handler interrupts is above it. */
+static bool was_left(uintptr_t then, uintptr_t now)
+{
+    stack_t stack = {0};
+    return now >= then && now - then < FARTHEST && nmm_syscall(SYS_sigaltstack, 0, (long)&stack, 0, 0, 0, 0) == 0
+        && !(stack.ss_flags & SS_ONSTACK);
+}
+
+/* The thread's counters, where they are not there yet, or are its parent's. */
+static NMM_COLD struct nmx_thread *begin(void)
+{
+    if (nmm_load(&state) == NOT_ASKED)
+        numamma_counts_wanted();
+    if (nmm_load_acquire(&state) != COUNTING || (nmx_self == NULL && refused && nmm_load(alive) != 0))
+        return NULL;
+    const uint64_t before = block_signals();
+    know_if_forked();
+    struct nmx_thread *self = nmx_self ? nmx_self : nmx_begin_thread();
+    let_signals(before);
+    return self;
+}
+
+void nmx_slowly(uint64_t address, bool write)
+{
+    struct nmx_thread *self = nmx_self;
+    if (unlikely(self == NULL || nmm_load(&state) != COUNTING || nmm_load(alive) == 0) && (self = begin()) == NULL)
+        return;
+    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0), busy = nmm_load(&self->busy);
+    if (unlikely(busy != 0) && (busy == ENDING || !was_left(busy, frame))) {
+        send_one(self, address, write);
+        return;
+    }
+    nmm_store(&self->busy, frame);
+    nmx_signal_fence();
+    if (unlikely(--self->until_look <= 0)) {
+        const uint64_t before = block_signals();
+        nmx_look(self);
+        let_signals(before);
+    }
+    struct nmx_page *page = nmx_known(self, address, write);
+    if (unlikely(page == NULL)) {
+        const uint64_t before = block_signals();
+        page = nmx_find(self, address, 0, write);
+        let_signals(before);
+    }
+    nmx_add(page, address, write);
+    nmx_signal_fence();
+    nmm_store(&self->busy, 0);
+}
+
+/* ---- What the library tells */
+
+HOOK void __tsan_init(void);
+HOOK void __tsan_init(void)
+{
+    if (nmm_load(&state) == NOT_ASKED)
+        numamma_counts_wanted();
+}
+
+static bool prepare(const char *segment, bool ids_shared)
+{
+    alive = nmm_map(NMM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (alive == NULL || !nmx_join(segment, ids_shared))
+        return false;
+    *alive = 1;
+    if (!nmm_advise(alive, NMM_PAGE, MADV_WIPEONFORK) && pthread_atfork(NULL, NULL, child_of_old_kernel) != 0)
+        return false;
+    has_key = pthread_key_create(&key, end_thread) == 0;
+    return true;
+}
+
+HOOK uint32_t numamma_counts_begin(const char *segment, bool ids_shared)
+{
+    uint32_t expected = NOT_ASKED;
+    if (!__atomic_compare_exchange_n(&state, &expected, BEGINNING, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return expected == COUNTING ? NMM_COUNTS_ACCESSES : NMM_COUNTS_NOTHING;
+    const enum nmx_offered offered = nmx_offered();
+    if (offered != NMX_OUR_HOOKS || !prepare(segment, ids_shared)) {
+        nmm_store(&state, OFF);
+        return offered == NMX_NO_HOOKS ? NMM_COUNTS_OTHERS : NMM_COUNTS_NOTHING;
+    }
+    const uint64_t before = block_signals();
+    nmm_store_release(&state, COUNTING);
+    say_counting(false);
+    let_signals(before);
+    return NMM_COUNTS_ACCESSES;
+}
+
+/* With signals blocked. */
+static void everything_is_sent(void)
+{
+    struct nmx_writer *writer = nmx_writer();
+    if (writer == NULL)
+        return;
+    nmx_take_all();
+    nmx_emit(writer, NMM_COUNTED, 0, NULL, 0, NULL, 0);
+}
+
+HOOK void numamma_counts_note(uint32_t what, uint64_t address, uint64_t length)
+{
+    if (nmm_load(&state) != COUNTING)
+        return;
+    const uint64_t before = block_signals();
+    know_if_forked();
+    if (what == NMM_NOTE_QUIET) {
+        everything_is_sent();
+        nmx_muted();
+        nmm_store(&state, OFF);
+        nmx_self = NULL;
+    } else {
+        nmx_cut(address, address + length, what == NMM_NOTE_BLOCK);
+        if (what != NMM_NOTE_END)
+            nmx_block_begins((struct nmx_range){address, address + length}, what == NMM_NOTE_MAPPING);
+    }
+    let_signals(before);
+}
+
+/* ---- The end */
+
+static void send_everything(bool ends)
+{
+    if (nmm_load_acquire(&state) != COUNTING)
+        return;
+    const uint64_t before = block_signals();
+    know_if_forked();
+    everything_is_sent();
+    if (ends && nmx_self)
+        nmm_store(&nmx_self->busy, ENDING);
+    let_signals(before);
+}
+
+/* Destructors of libraries that were loaded after us are still to come. */
+__attribute__((destructor)) static void end(void) { send_everything(true); }
+
+/* Functions that end the program's image look here first and go on as they were called: their arguments may be many, and on the
+ * stack. Where the program does not count, nothing is done. */
+enum { EXITS, EXECUTES, KILLS, RAISES };
+
+#define LEAVING(define) \
+    define(_exit, EXITS) define(_Exit, EXITS) define(quick_exit, EXITS) define(abort, EXECUTES) define(kill, KILLS) \
+    define(raise, RAISES) define(execl, EXECUTES) define(execle, EXECUTES) define(execlp, EXECUTES) define(execv, EXECUTES) \
+    define(execve, EXECUTES) define(execvp, EXECUTES) define(execvpe, EXECUTES) define(fexecve, EXECUTES)
+
+#define PLACE(name, how) PLACE_##name,
+enum { LEAVING(PLACE) PLACES };
+__attribute__((used, visibility("hidden"))) void *nmx_next[PLACES];
+
+struct leaving {
+    const char *name;
+    int how;
+};
+#define NAME(name, how) {#name, how},
+static const struct leaving leaving[] = {LEAVING(NAME)};
+
+static bool may_kill(long signal)
+{
+    return signal == SIGABRT || signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+static void find_next(void)
+{
+    for (unsigned i = 0; i < PLACES; i++)
+        if (nmx_next[i] == NULL)
+            nmx_next[i] = dlsym(RTLD_NEXT, leaving[i].name);
+}
+
+__attribute__((constructor)) static void begin_image(void) { find_next(); }
+
+__attribute__((used, visibility("hidden"))) void *nmx_look_at_leaving(unsigned place, long a, long b)
+{
+    const int how = leaving[place].how;
+    if (how == EXITS || how == EXECUTES || (how == KILLS && may_kill(b)) || (how == RAISES && may_kill(a)))
+        send_everything(how == EXITS);
+    if (unlikely(nmx_next[place] == NULL))
+        find_next();
+    return nmx_next[place];
+}
+
+#define STUB(name, how) \
+    __asm__(".text\n" \
+            ".globl " #name "\n" \
+            ".type " #name ", @function\n" #name ":\n" \
+            "    .cfi_startproc\n" \
+            "    push %rdi\n    .cfi_adjust_cfa_offset 8\n" \
+            "    push %rsi\n    .cfi_adjust_cfa_offset 8\n" \
+            "    push %rdx\n    .cfi_adjust_cfa_offset 8\n" \
+            "    push %rcx\n    .cfi_adjust_cfa_offset 8\n" \
+            "    push %r8\n    .cfi_adjust_cfa_offset 8\n" \
+            "    push %r9\n    .cfi_adjust_cfa_offset 8\n" \
+            "    push %rax\n    .cfi_adjust_cfa_offset 8\n" \
+            "    mov %rsi, %rdx\n" \
+            "    mov %rdi, %rsi\n" \
+            "    mov nmx_place_of_" #name "(%rip), %edi\n" \
+            "    call nmx_look_at_leaving\n" \
+            "    mov %rax, %r11\n" \
+            "    pop %rax\n    .cfi_adjust_cfa_offset -8\n" \
+            "    pop %r9\n    .cfi_adjust_cfa_offset -8\n" \
+            "    pop %r8\n    .cfi_adjust_cfa_offset -8\n" \
+            "    pop %rcx\n    .cfi_adjust_cfa_offset -8\n" \
+            "    pop %rdx\n    .cfi_adjust_cfa_offset -8\n" \
+            "    pop %rsi\n    .cfi_adjust_cfa_offset -8\n" \
+            "    pop %rdi\n    .cfi_adjust_cfa_offset -8\n" \
+            "    jmp *%r11\n" \
+            "    .cfi_endproc\n" \
+            ".size " #name ", . - " #name "\n");
+#define NUMBER(name, how) __attribute__((used, visibility("hidden"))) const unsigned nmx_place_of_##name = PLACE_##name;
+LEAVING(NUMBER)
+LEAVING(STUB)
