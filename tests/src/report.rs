@@ -41,6 +41,7 @@ pub struct RunInfo {
 pub struct Sampler {
     pub kind: String,
     pub rate_hz: f64,
+    pub hooks: bool,
 }
 
 /// What became of the samples.

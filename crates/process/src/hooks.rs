@@ -33,7 +33,7 @@ pub fn hooks_of(executable: &Path) -> Hooks {
         let Ok(module) = modules.open(&path) else { continue };
         if module.defines("__tsan_func_entry") {
             return Hooks::Bound(
-                "it brings ThreadSanitizer's runtime, as clang links it: link with -ltsan in place of -fsanitize=thread".into(),
+                "it brings ThreadSanitizer's runtime, as clang or -static-libtsan links it: link with -ltsan in place of -fsanitize=thread".into(),
             );
         }
         offered |= module.wanted().iter().any(|name| is_hook(name));
