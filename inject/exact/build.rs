@@ -33,7 +33,9 @@ const HOOKS: &[&str] = &[
     "-Wl,--as-needed",
     "-Wl,--hash-style=gnu",
     "-fno-builtin",
-    "-fno-omit-frame-pointer",
+    "-fno-ipa-icf",
+    // cc wants one in every function, and hooks are short.
+    "-fomit-frame-pointer",
     "-fcf-protection=none",
     // A handler, or a destructor at the end of a thread, may come at any instruction of ours and unwind.
     "-fexceptions",

@@ -11,8 +11,6 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* Accesses between two looks at the clock: some milliseconds. A counter cannot overflow in the meantime. */
-#define LOOK 1000000
 /* Counters are sent this often, nanoseconds: what a program that is killed takes with it. */
 #define EPOCH 100000000u
 /* Pages with counters for each 4 bytes that a thread may have: 16 MiB of them. */
@@ -85,7 +83,7 @@ struct nmx_thread *nmx_begin_thread(void)
     /* In the child of a fork, however it was made, the next access finds that it is to be looked at. */
     nmm_advise(table, sizeof *table, MADV_WIPEONFORK);
     table->thread.table = table;
-    table->thread.until_look = LOOK;
+    table->thread.left = NMX_LOOK;
     forget_cache(table);
     nmx_attach(&table->writer);
     nmx_lock(&tables_lock);
@@ -257,7 +255,6 @@ struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip
 void nmx_look(struct nmx_thread *self)
 {
     struct nmx_table *table = self->table;
-    self->until_look = LOOK;
     if (nmx_now() - table->sent < EPOCH)
         return;
     nmx_lock(&table->lock);
@@ -270,8 +267,10 @@ void nmx_count_slowly(uint64_t address, uint64_t ip, bool write)
     struct nmx_thread *self = nmx_self ? nmx_self : nmx_begin_thread();
     if (self == NULL)
         return;
-    if (--self->until_look <= 0)
+    if (--self->left <= 0) {
+        self->left = NMX_LOOK;
         nmx_look(self);
+    }
     struct nmx_page *page = nmx_known(self, address, write);
     nmx_add(page ? page : nmx_find(self, address, ip, write), address, write);
 }

@@ -15,6 +15,8 @@
 #define NMX_CACHE 256u
 #define NMX_WORDS 1024u /* of 4 bytes, in a page */
 #define NMX_NONE (~0ull)
+/* Accesses between two looks at the clock: some milliseconds. A counter cannot overflow in the meantime. */
+#define NMX_LOOK 1000000
 
 struct nmx_counter {
     uint32_t reads, writes;
@@ -30,8 +32,8 @@ struct nmx_page {
 
 struct nmx_thread {
     struct nmx_page *cache[NMX_CACHE];
-    int32_t until_look;     /* accesses until the clock is looked at; in the child of a fork the kernel has put 0 here */
-    uintptr_t busy;         /* frame of what counts; hooks only */
+    int64_t left;           /* accesses until the clock is looked at; the kernel puts 0 here in the child of a fork. Natively,
+                             * while one is counted: the stack pointer then, negative */
     uint64_t next_read, next_write; /* where the pieces of the access that is being made go on */
     struct nmx_table *table;
 };
@@ -87,10 +89,10 @@ static inline void nmx_count(uint64_t address, uint64_t ip, bool write)
 {
     struct nmx_thread *self = nmx_self;
     if (likely(self != NULL)) {
-        const int32_t left = self->until_look - 1;
+        const int64_t left = self->left - 1;
         struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
         if (likely(left > 0 && page->numbers[write] == address >> 12)) {
-            self->until_look = left;
+            self->left = left;
             nmx_add(page, address, write);
             return;
         }

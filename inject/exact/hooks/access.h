@@ -3,9 +3,9 @@
  *   nmx_access     the page is in the thread's cache: nothing but its counter is touched
  *   nmx_slowly     it is among the thread's pages; else signals are blocked and it is added (count.h)
  *
- * A signal handler may come in anywhere and access memory too. `busy` says that its thread is at the counters, which then must stay
- * as they are: the handler's accesses are sent one by one. A handler that leaves by longjmp leaves `busy` behind; the frame in it
- * tells. */
+ * A signal handler may come in anywhere and access memory too. While its thread is at the counters, `left` says so, and they must
+ * stay as they are: the handler's accesses are sent one by one. A handler that leaves by longjmp leaves that behind; the stack pointer
+ * in it tells. */
 #ifndef NMX_ACCESS_H
 #define NMX_ACCESS_H
 
@@ -17,26 +17,32 @@ void nmx_slowly(uint64_t address, bool write);
 
 #define nmx_signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
+static inline uintptr_t nmx_stack_pointer(void)
+{
+    uintptr_t here;
+    __asm__("mov %%rsp, %0" : "=r"(here));
+    return here;
+}
+
 static inline __attribute__((always_inline)) void nmx_access(const volatile void *where, bool write)
 {
     const uint64_t address = (uint64_t)where;
     struct nmx_thread *self = nmx_self;
-    if (likely(self != NULL && nmm_load(&self->busy) == 0)) {
-        nmm_store(&self->busy, (uintptr_t)__builtin_frame_address(0));
-        nmx_signal_fence();
-        const int32_t left = self->until_look - 1;
-        if (likely(left > 0)) {
+    if (likely(self != NULL)) {
+        const int64_t left = nmm_load(&self->left);
+        if (likely(left > 1)) {
+            nmm_store(&self->left, -(int64_t)nmx_stack_pointer());
+            nmx_signal_fence();
             struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
             if (likely(nmm_load(&page->numbers[write]) == address >> 12)) {
-                self->until_look = left;
                 nmx_add(page, address, write);
                 nmx_signal_fence();
-                nmm_store(&self->busy, 0);
+                nmm_store(&self->left, left - 1);
                 return;
             }
+            nmx_signal_fence();
+            nmm_store(&self->left, left);
         }
-        nmx_signal_fence();
-        nmm_store(&self->busy, 0);
     }
     nmx_slowly(address, write);
 }

@@ -37,8 +37,8 @@ static __thread bool refused;
 static pthread_key_t key;
 static bool has_key;
 
-/* `busy` of a thread that has begun to end the process: what it still accesses is sent at once. */
-#define ENDING UINTPTR_MAX
+/* `left` of a thread that has begun to end the process: what it still accesses is sent at once. */
+#define ENDING INT64_MIN
 
 static inline uint64_t block_signals(void)
 {
@@ -108,22 +108,22 @@ static void child_of_old_kernel(void)
 {
     nmm_store(alive, 0);
     if (nmx_self)
-        nmx_self->until_look = 0;
+        nmx_self->left = 0;
 }
 
 /* ---- Accesses */
 
 /* One access of a handler, or of a process that ends. */
-static void send_one(struct nmx_thread *self, uint64_t address, bool write)
+static void send_one(uint64_t address, bool write)
 {
     const uint64_t before = block_signals();
     know_if_forked();
-    self = nmx_self;
+    const struct nmx_thread *self = nmx_self;
     struct nmx_writer *writer = nmx_writer();
     if (writer) {
         const uint64_t payload[] = {address & ~3ull, (uint64_t)nmm_gettid(), write ? 1ull << 32 : 1};
         nmx_emit(writer, NMM_ACCESSES, 0, payload, 3, NULL, 0);
-        if (self && nmm_load(&self->busy) == ENDING)
+        if (self && nmm_load(&self->left) == ENDING)
             nmx_emit(writer, NMM_COUNTED, 0, NULL, 0, NULL, 0);
     }
     let_signals(before);
@@ -131,11 +131,15 @@ static void send_one(struct nmx_thread *self, uint64_t address, bool write)
 
 /* Stacks of threads are not larger, as a rule. */
 #define FARTHEST (64ul << 20)
+/* The kernel puts the registers between a handler's frame and what it interrupts, and leaves 128 bytes free: that takes more. What
+ * we need of the stack ourselves takes less. */
+#define CLOSEST 512
 
 /* Whether what was at the counters has been left by a longjmp: on one stack, whatever a handler interrupts is above it. */
 static bool was_left(uintptr_t then, uintptr_t now)
 {
     stack_t stack = {0};
+    now += CLOSEST;
     return now >= then && now - then < FARTHEST && nmm_syscall(SYS_sigaltstack, 0, (long)&stack, 0, 0, 0, 0) == 0
         && !(stack.ss_flags & SS_ONSTACK);
 }
@@ -159,17 +163,22 @@ void nmx_slowly(uint64_t address, bool write)
     struct nmx_thread *self = nmx_self;
     if (unlikely(self == NULL || nmm_load(&state) != COUNTING || nmm_load(alive) == 0) && (self = begin()) == NULL)
         return;
-    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0), busy = nmm_load(&self->busy);
-    if (unlikely(busy != 0) && (busy == ENDING || !was_left(busy, frame))) {
-        send_one(self, address, write);
-        return;
+    const uintptr_t here = nmx_stack_pointer();
+    int64_t left = nmm_load(&self->left);
+    if (unlikely(left < 0)) {
+        if (left == ENDING || !was_left((uintptr_t)-left, here)) {
+            send_one(address, write);
+            return;
+        }
+        left = NMX_LOOK;
     }
-    nmm_store(&self->busy, frame);
+    nmm_store(&self->left, -(int64_t)here);
     nmx_signal_fence();
-    if (unlikely(--self->until_look <= 0)) {
+    if (unlikely(left <= 1)) {
         const uint64_t before = block_signals();
         nmx_look(self);
         let_signals(before);
+        left = NMX_LOOK;
     }
     struct nmx_page *page = nmx_known(self, address, write);
     if (unlikely(page == NULL)) {
@@ -179,7 +188,7 @@ void nmx_slowly(uint64_t address, bool write)
     }
     nmx_add(page, address, write);
     nmx_signal_fence();
-    nmm_store(&self->busy, 0);
+    nmm_store(&self->left, left - 1);
 }
 
 /* ---- What the library tells */
@@ -259,7 +268,7 @@ static void send_everything(bool ends)
     know_if_forked();
     everything_is_sent();
     if (ends && nmx_self)
-        nmm_store(&nmx_self->busy, ENDING);
+        nmm_store(&nmx_self->left, ENDING);
     let_signals(before);
 }
 
