@@ -157,12 +157,15 @@ fn libraries_have_hooks_of_their_own() {
             for (size_t i = 0; i <= 10; i++) path[slash + 1 + i] = name[i];
             void *late = dlopen(path, RTLD_NOW);
             int (*other)(int) = (int (*)(int))dlsym(late, "use");
-            return use(5) + other(7) == 12 ? 0 : 1;
+            if (use(5) + other(7) != 12) return 1;
+            dlclose(late);
+            use(1);
+            return 0;
         }"#;
     let folder = format!("-L{}", place.dir().display());
     let program = place.compile("gcc", "program", source, &[&folder, "-lnumbers", "-Wl,-rpath,$ORIGIN", "-ldl"]);
     let (_, report) = recorded(&place, &program);
-    assert_eq!(counts(&report, "numbers"), (5_001.0, 1.0));
+    assert_eq!(counts(&report, "numbers"), (6_001.0, 1.0));
     assert_eq!(counts(&report, "late"), (7_001.0, 1.0));
 }
 
@@ -192,6 +195,10 @@ fn an_address_that_is_used_again_is_another_object() {
             }
             char *p = even(64); use(p, 64);
             p = grown(p, 32); use(p, 32); free(p);
+            char *x = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            use(x, 1000);
+            char *y = mmap(x, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            use(y, 2000);
             for (int k = 0; k < 3; k++) {
                 char *m = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
                 use(m, 1 << 20);
@@ -203,6 +210,7 @@ fn an_address_that_is_used_again_is_another_object() {
     assert_eq!(made_by(&report, "odd"), (0.0, 500.0 * 7.0 + 5.0 * 90_000.0));
     assert_eq!(made_by(&report, "even"), (0.0, 500.0 * 3.0 + 5.0 * 50_000.0 + 64.0));
     assert_eq!(made_by(&report, "grown"), (0.0, 32.0));
+    assert_eq!((counts(&report, "x"), counts(&report, "y")), ((0.0, 1_000.0), (0.0, 2_000.0)));
     assert_eq!(counts(&report, "m"), (0.0, 3.0 * f64::from(1 << 20)));
 }
 
@@ -306,13 +314,16 @@ fn children_are_counted_and_the_end_is_not_lost() {
             wait(0);
             if (vfork() == 0) execl(argv[0], argv[0], "again", (char *)0);
             wait(0);
+            if (vfork() == 0) _exit(0);
+            wait(0);
+            for (int i = 0; i < 1000; i++) own[i] = i;
             return 0;
         }"#;
     let (_place, _, report) = record("gcc", source, &[]);
     assert_eq!(counts(&report, "inherited"), (3_000.0, 1_000.0));
     assert_eq!(counts(&report, "cloned"), (0.0, 1_000.0));
     assert_eq!(counts(&report, "killed"), (0.0, 1_000.0));
-    assert_eq!(counts(&report, "own"), (0.0, 1_000.0));
+    assert_eq!(counts(&report, "own"), (0.0, 2_000.0));
     assert_eq!(counts(&report, "last"), (0.0, 2_000.0));
     assert!(report.processes.iter().all(|process| process.command.ends_with("/program")), "{:?}", report.processes);
 }

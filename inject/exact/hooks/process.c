@@ -30,6 +30,9 @@ static uint32_t state;
 /* 1; the kernel makes it 0 in the child of a fork. */
 static uint32_t *alive;
 
+/* Of the process that counts: a child of vfork shares its memory, and what it does is its parent's. */
+static int own_pid;
+
 /* There was no memory for this thread's counters. */
 static __thread bool refused;
 
@@ -100,6 +103,7 @@ static void know_if_forked(void)
         return;
     nmx_reborn();
     refused = false;
+    own_pid = nmm_getpid();
     nmm_store(alive, 1);
     say_counting(true);
 }
@@ -223,6 +227,7 @@ HOOK uint32_t numamma_counts_begin(const char *segment, bool ids_shared)
         return offered == NMX_NO_HOOKS ? NMM_COUNTS_OTHERS : NMM_COUNTS_NOTHING;
     }
     const uint64_t before = block_signals();
+    own_pid = nmm_getpid();
     nmm_store_release(&state, COUNTING);
     say_counting(false);
     let_signals(before);
@@ -250,6 +255,8 @@ HOOK void numamma_counts_note(uint32_t what, uint64_t address, uint64_t length)
         nmx_muted();
         nmm_store(&state, OFF);
         nmx_self = NULL;
+    } else if (what == NMM_NOTE_ALL) {
+        nmx_take_all();
     } else {
         nmx_cut(address, address + length, what == NMM_NOTE_BLOCK);
         if (what != NMM_NOTE_END)
@@ -266,9 +273,11 @@ static void send_everything(bool ends)
         return;
     const uint64_t before = block_signals();
     know_if_forked();
-    everything_is_sent();
-    if (ends && nmx_self)
-        nmm_store(&nmx_self->left, ENDING);
+    if (nmm_getpid() == own_pid) {
+        everything_is_sent();
+        if (ends && nmx_self)
+            nmm_store(&nmx_self->left, ENDING);
+    }
     let_signals(before);
 }
 

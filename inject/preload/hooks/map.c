@@ -44,7 +44,9 @@ static __attribute__((noinline)) void unmapping(struct nmm_thread *self, struct 
 static inline __attribute__((always_inline)) void *map(void *(*real)(void *, size_t, int, int, int, off_t), void *address,
     size_t length, int prot, int flags, int fd, off_t offset, const uintptr_t *frame)
 {
-    /* What was there ends. */
+    /* What was there ends. The emulator sees that by itself. */
+    if (unlikely(nmm_process.counts_itself) && flags & MAP_FIXED)
+        nmm_tell(NMM_NOTE_END, (uintptr_t)address, length);
     if (unlikely(nmm_place.plan != NULL) && flags & MAP_FIXED && nmm_self.in_allocator == 0)
         nmm_place_end_mappings((uintptr_t)address, length);
     void *result = real ? real(address, length, prot, flags, fd, offset)

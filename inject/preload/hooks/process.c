@@ -63,7 +63,12 @@ int nmm_hook_dlclose(void *handle)
         nmm_resolve_late();
     if (nmm_real.dlclose == NULL)
         return -1;
+    /* With what its destructors do, in case its addresses are another's afterwards. */
+    if (unlikely(nmm_process.counts_itself))
+        nmm_tell(NMM_NOTE_ALL, 0, 0);
     int result = nmm_real.dlclose(handle);
+    if (unlikely(nmm_process.counts_itself))
+        nmm_tell(NMM_NOTE_ALL, 0, 0);
     nmm_operators_forget();
     if (result == 0) {
         if (nmm_place.plan != NULL && nmm_process.segment == NULL)

@@ -21,6 +21,7 @@
 #define NMM_NOTE_MAPPING 2u /* the program has mapped it: one object, unless heap blocks come to lie in it */
 #define NMM_NOTE_END 3u     /* it ends */
 #define NMM_NOTE_QUIET 4u   /* natively: the program is about to forbid itself system calls; nothing is counted any more */
+#define NMM_NOTE_ALL 5u     /* natively: a library is closed; what was counted anywhere is sent */
 
 struct nmm_note {
     uint32_t mark;          /* written last */
