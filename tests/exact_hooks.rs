@@ -121,7 +121,8 @@ fn objects_of_clang_are_linked_with_the_library() {
     }
     let place = Place::together();
     // Else it leaves out the read where a write follows.
-    let objects = place.compile("clang", "loops.o", LOOPS, &[FLAG, "-c", "-mllvm", "-tsan-instrument-read-before-write"]);
+    let objects =
+        place.compile("clang", "loops.o", LOOPS, &[FLAG, "-c", "-mllvm", "-tsan-instrument-read-before-write"]);
     let program = place.path("program");
     Run::new("gcc").arg(&objects).args(["-ltsan", "-o"]).arg(&program).run().success();
     loops_are_counted(&recorded(&place, &program).1);

@@ -274,7 +274,7 @@ fn describe(sampler: Sampler) -> &'static str {
 fn exact(probe: &Probe) -> &'static str {
     match probe.emulator {
         true => "works: every access counted in an emulator (record --sampler exact)",
-        false => "not here: needs QEMU's user mode (package qemu-user)",
+        false => "programs built with -fsanitize=thread only: others need qemu-user",
     }
 }
 

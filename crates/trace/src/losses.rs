@@ -37,10 +37,10 @@ loss_kinds! {
         "Releases among the dropped allocation events: these objects seem to live on.",
         "a consequence of heap_ring_full; see that";
     NoRing = "heap_no_ring",
-        "Allocation events of threads that found no free ring.",
+        "Allocation events of threads that found no free ring, and threads whose accesses could not be counted for that.",
         "more threads lived at once than there are rings (4096): record without allocations (--no-heap)";
     NoRingMemory = "heap_ring_not_mapped",
-        "Allocation events of threads that could not map their ring.",
+        "Allocation events of threads that could not map their ring, and threads that had no memory for counts of accesses.",
         "raise the limit on address space (ulimit -v); a program that calls chroot must have started its threads before";
     Filtered = "heap_filtered",
         "Allocation events of threads and processes that began when their process had put itself under a filter of system calls (seccomp): they could not open a ring.",
@@ -92,7 +92,7 @@ loss_kinds! {
         "a consequence of short processes: only what lives longer than 50 ms after it is touched has a node";
     CountsCut = "accesses_cut",
         "Processes that were killed before what they had counted last was sent (exact sampler).",
-        "let the program end by itself: what it accessed in its last 0.1 s is not in the counts";
+        "let the program end by itself: what it accessed in its last 0.1 s (longer, if it accesses more pages than the recorder can follow) is not in the counts";
     NotEmulated = "not_emulated",
         "Programs that a recorded process executed, and that ran without the emulator: their accesses are not counted (exact sampler).",
         "record each such program by itself";

@@ -11,12 +11,17 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* Counters are sent this often, nanoseconds: what a program that is killed takes with it. */
+/* Counters are sent this often, nanoseconds: what a program that is killed takes with it. More seldom if it takes the thread, which
+ * may have to wait for the recorder, more than this part of its time. */
 #define EPOCH 100000000u
-/* Pages with counters for each 4 bytes that a thread may have: 16 MiB of them. */
-#define FINE_PAGES 2048u
+#define SENDING 10u
+/* Pages with counters for each 4 bytes that a thread may have: 64 MiB of them, in parts that are mapped when they are needed. */
+#define FINE_PAGES 8192u
+#define FINE_PART 1024u
+#define FINE_PART_BYTES ((size_t)FINE_PART * NMX_WORDS * sizeof(struct nmx_counter))
 #define FIRST_PLACES 1024u
 #define MOST_PLACES (1u << 19)
+#define GROWTHS 9u /* from the first number to the last */
 /* Counters without accesses that an event may carry in between, rather than be split. */
 #define LARGEST_GAP 3u
 
@@ -26,11 +31,16 @@ struct nmx_table {
     struct nmx_thread thread;
     struct nmx_writer writer;
     int tid;
-    uint64_t sent;          /* when, nanoseconds */
+    uint64_t due;           /* when they are to be sent again, nanoseconds */
     struct nmx_page *places;
     uint32_t places_count, used;
-    struct nmx_counter *fine; /* FINE_PAGES pages of counters, the used ones first */
-    uint32_t fine_used;
+    /* Tables that were too small stay mapped as long as the thread: a handler on a stack that we do not know may have come in while one
+     * was looked at. */
+    struct nmx_page *outgrown[GROWTHS];
+    uint32_t growths;
+    struct nmx_counter *fine[FINE_PAGES / FINE_PART];
+    uint32_t fine_used, fine_next; /* when all are used: whose are taken next */
+    uint64_t fine_of[FINE_PAGES]; /* the pages that they were given to */
     struct nmx_table *next, **link;
 };
 
@@ -52,14 +62,14 @@ static void forget_cache(struct nmx_table *table)
         table->thread.cache[i] = &no_page;
 }
 
-#define FINE_BYTES ((size_t)FINE_PAGES * NMX_WORDS * sizeof(struct nmx_counter))
-
 static void unmap_table(struct nmx_table *table)
 {
     if (table->places)
         nmm_unmap(table->places, table->places_count * sizeof *table->places);
-    if (table->fine)
-        nmm_unmap(table->fine, FINE_BYTES);
+    for (uint32_t i = 0; i < table->growths; i++)
+        nmm_unmap(table->outgrown[i], ((size_t)FIRST_PLACES << i) * sizeof *table->places);
+    for (uint32_t i = 0; i < FINE_PAGES / FINE_PART && table->fine[i]; i++)
+        nmm_unmap(table->fine[i], FINE_PART_BYTES);
     nmm_unmap(table, sizeof *table);
 }
 
@@ -71,11 +81,11 @@ struct nmx_thread *nmx_begin_thread(void)
         return NULL;
     }
     table->tid = nmm_gettid();
-    table->sent = nmx_now();
+    table->due = nmx_now() + EPOCH;
     table->places_count = FIRST_PLACES;
     table->places = map(FIRST_PLACES * sizeof *table->places);
-    table->fine = map(FINE_BYTES);
-    if (table->places == NULL || table->fine == NULL) {
+    table->fine[0] = map(FINE_PART_BYTES);
+    if (table->places == NULL || table->fine[0] == NULL) {
         unmap_table(table);
         nmx_no_memory();
         return NULL;
@@ -156,6 +166,7 @@ static void send_coarse(struct nmx_writer *writer, const struct nmx_table *of, s
 /* Sends all of a table. Under its lock, and by its own thread. */
 static void send_all(struct nmx_table *table)
 {
+    const uint64_t began = nmx_now();
     for (uint32_t i = 0; table->used > 0 && i < table->places_count; i++) {
         struct nmx_page *page = &table->places[i];
         if (page->key == 0 || page->numbers[0] == NMX_NONE)
@@ -165,7 +176,8 @@ static void send_all(struct nmx_table *table)
         else
             send_coarse(&table->writer, table, page);
     }
-    table->sent = nmx_now();
+    const uint64_t now = nmx_now(), took = now - began;
+    table->due = now + (took * SENDING > EPOCH ? took * SENDING : EPOCH);
 }
 
 /* The same, and empties it. */
@@ -173,7 +185,7 @@ static void empty(struct nmx_table *table)
 {
     send_all(table);
     memset(table->places, 0, table->places_count * sizeof *table->places);
-    table->used = table->fine_used = 0;
+    table->used = table->fine_used = table->fine_next = 0;
     forget_cache(table);
 }
 
@@ -181,7 +193,7 @@ static bool grow(struct nmx_table *table)
 {
     struct nmx_page *old = table->places;
     const uint32_t count = table->places_count;
-    struct nmx_page *more = map(2ull * count * sizeof *old);
+    struct nmx_page *more = table->growths < GROWTHS ? map(2ull * count * sizeof *old) : NULL;
     if (more == NULL)
         return false;
     table->places_count = 2 * count;
@@ -189,7 +201,7 @@ static bool grow(struct nmx_table *table)
     for (uint32_t i = 0; i < count; i++)
         if (old[i].key != 0)
             *lookup(table, old[i].key - 1) = old[i];
-    nmm_unmap(old, count * sizeof *old);
+    table->outgrown[table->growths++] = old;
     forget_cache(table);
     return true;
 }
@@ -204,6 +216,29 @@ static struct nmx_page *place_for(struct nmx_table *table, uint64_t number)
         table->used++;
     }
     return page;
+}
+
+/* Counters for each four bytes of a page, all zero. When there are none left, the page that has had its own for longest gives them. */
+static struct nmx_counter *take_fine(struct nmx_table *table, uint64_t number)
+{
+    uint32_t at = table->fine_used;
+    if (at < FINE_PAGES && table->fine[at / FINE_PART] == NULL)
+        table->fine[at / FINE_PART] = map(FINE_PART_BYTES);
+    if (at < FINE_PAGES && table->fine[at / FINE_PART] != NULL) {
+        table->fine_used++;
+    } else {
+        at = table->fine_next;
+        table->fine_next = (at + 1) % table->fine_used;
+    }
+    struct nmx_counter *fine = &table->fine[at / FINE_PART][at % FINE_PART * NMX_WORDS];
+    struct nmx_page *before = lookup(table, table->fine_of[at]);
+    if (before->key != 0 && before->fine == fine) {
+        send_fine(&table->writer, table, before, 0, NMX_WORDS);
+        before->numbers[0] = before->numbers[1] = NMX_NONE;
+        before->fine = NULL;
+    }
+    table->fine_of[at] = number;
+    return fine;
 }
 
 struct nmx_page *nmx_known(struct nmx_thread *self, uint64_t address, bool write)
@@ -223,7 +258,7 @@ struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip
     const uint64_t number = address >> 12;
     nmx_lock(&table->lock);
     if (lookup(table, number)->key == 0) {
-        if (table->used == MOST_PLACES / 2 || table->fine_used == FINE_PAGES)
+        if (table->used == MOST_PLACES / 2)
             empty(table);
         else if (table->used == table->places_count / 2 && !grow(table))
             empty(table);
@@ -237,11 +272,7 @@ struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip
         if (nmx_block_holds(number << 12)) {
             page->fine = NULL;
         } else if (page->fine == NULL) {
-            if (table->fine_used == FINE_PAGES) {
-                empty(table);
-                page = place_for(table, number);
-            }
-            page->fine = &table->fine[(size_t)table->fine_used++ * NMX_WORDS];
+            page->fine = take_fine(table, number);
         }
         nmm_store_release(&page->numbers[0], number);
     }
@@ -255,7 +286,7 @@ struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip
 void nmx_look(struct nmx_thread *self)
 {
     struct nmx_table *table = self->table;
-    if (nmx_now() - table->sent < EPOCH)
+    if (nmx_now() < table->due)
         return;
     nmx_lock(&table->lock);
     send_all(table);
