@@ -1,6 +1,6 @@
 /* Counters of accesses: each thread has its own, so that counting takes no lock.
  *
- *   thread --> cache [page mod 256] --> page: fine   --> for each 4 bytes: reads, writes
+ *   thread --> cache [page mod 4096] --> page: fine   --> for each 4 bytes: reads, writes
  *          '-> table (by page, all of them) ^  coarse -> reads, writes of the whole page
  *
  * Only its thread counts in a page. Who ends an object takes what was counted in its range from the pages of all threads: a
@@ -12,7 +12,7 @@
 
 #include "rows.h"
 
-#define NMX_CACHE 256u
+#define NMX_CACHE 4096u
 #define NMX_WORDS 1024u /* of 4 bytes, in a page */
 #define NMX_NONE (~0ull)
 /* Accesses between two looks at the clock: some milliseconds. A counter cannot overflow in the meantime. */
