@@ -163,3 +163,76 @@ fn what_cannot_be_had_is_said() {
     let short = Run::record_with(&place.dataset(), &["--bursts".to_owned()]).arg("true").run().success();
     assert_eq!(short.err(), "");
 }
+
+/// Ends, or executes something else, at the very moment at which its other thread is held: by itself or in a child.
+const HELD: &str = r#"
+    #define _GNU_SOURCE
+    #include <fcntl.h>
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/wait.h>
+    #include <time.h>
+    #include <unistd.h>
+    static volatile int tid;
+    static volatile long numbers[1 << 16];
+    static void *work(void *x) { tid = gettid(); for (long i = 0;; i++) numbers[i * 7 & 0xffff]++; return x; }
+    int main(int argc, char **argv) {
+        int child = argv[1][0] == 'c', executes = argv[1][1] == 'x';
+        if (child) {
+            pid_t pid = fork();
+            int status;
+            if (pid) return waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : 9;
+        }
+        pthread_t thread;
+        pthread_create(&thread, 0, work, 0);
+        while (!tid);
+        char name[64], text[512];
+        snprintf(name, sizeof name, "/proc/self/task/%d/stat", tid);
+        int stat = open(name, O_RDONLY);
+        for (time_t end = time(0) + 30; time(0) < end;) {
+            ssize_t length = pread(stat, text, sizeof text - 1, 0);
+            if (length <= 0) return 8;
+            text[length] = 0;
+            if (strrchr(text, ')')[2] != 't') continue;
+            if (executes) execl("/bin/sh", "sh", "-c", "exit 4", (char *)0);
+            _exit(4);
+        }
+        return 7;
+    }"#;
+
+#[test]
+fn who_ends_while_another_thread_is_held_has_ended() {
+    let place = Place::together();
+    let program = place.compile("gcc", "held", HELD, &["-O1", "-pthread"]);
+    for way in ["pe", "px", "ce", "cx"] {
+        for _ in 0..2 {
+            let options = ["--bursts=50".to_owned(), "--force".to_owned()];
+            Run::record_with(&place.dataset(), &options).arg(&program).arg(way).limit(45).run().exits(4);
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_shared_is_touched_by_the_program_alone() {
+    let place = Place::together();
+    let source = r#"
+        #include <stdio.h>
+        #include <sys/mman.h>
+        #include <sys/resource.h>
+        int main(void) {
+            enum { PAGES = 1 << 17 };
+            volatile char *p = mmap(0, PAGES * 4096L, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            struct rusage before, after;
+            getrusage(RUSAGE_SELF, &before);
+            for (long i = 0; i < PAGES; i++) p[i * 4096] = 1;
+            getrusage(RUSAGE_SELF, &after);
+            long faults = after.ru_minflt - before.ru_minflt;
+            printf("%s\n", faults >= PAGES || faults < PAGES / 256 ? "all" : "some were there");
+            return 0;
+        }"#;
+    let program = place.compile("gcc", "shared", source, &["-O1"]);
+    let native = Run::new(&program).run().success();
+    let run = Run::record_with(&place.dataset(), &["--bursts=50".to_owned()]).arg(&program).limit(60).run().success();
+    assert_eq!(run.out(), native.out());
+}

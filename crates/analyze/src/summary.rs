@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler, Samples, Site,
-    Thread, ThreadShare, VERSION, WITHOUT_ACCESS,
+    Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler,
+    Samples, Site, Thread, ThreadShare, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -329,6 +329,12 @@ fn sampler(dataset: &Dataset) -> Sampler {
         only: sampler.only.clone(),
         hooks: sampler.hooks,
         controls: controls(&sampler.controls),
+        bursts: sampler.bursts.map(|of| Bursts {
+            taken: of.taken,
+            instructions: of.instructions,
+            stopped_s: of.stopped as f64 / 1e9,
+            assumed: of.assumed,
+        }),
     }
 }
 

@@ -92,6 +92,22 @@ pub struct Sampler {
     /// Which part of the run was sampled: shares are of that.
     #[serde(default)]
     pub controls: Controls,
+    /// Moments for which threads were followed; none if that was not asked for.
+    #[serde(default)]
+    pub bursts: Option<Bursts>,
+}
+
+/// Moments for which threads were followed instruction by instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// How many.
+    pub taken: u64,
+    /// Instructions in all of them.
+    pub instructions: u64,
+    /// Seconds that threads were stopped for, in all.
+    pub stopped_s: f64,
+    /// Whether nothing told how fast instructions were executed: numbers of accesses may all be off by one factor, shares are not.
+    pub assumed: bool,
 }
 
 /// Which part of a run was sampled, and how densely in the end. All of it, unless asked otherwise.

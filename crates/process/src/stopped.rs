@@ -18,6 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const IMPATIENCE: Duration = Duration::from_micros(200);
 
 /// A thread that is held. It goes on when this is dropped, or when the thread that holds it ends.
+///
+/// What is killed while it is held, or executes another program, may stay traced whatever is asked of the kernel then, and nobody
+/// else hears of its end. Only the end of the thread that held it lets go of everything: wherever [`Self::release`] or
+/// [`NotStopped::Lost`] says so, that thread must end.
 #[derive(Debug)]
 pub struct Stopped {
     tid: i32,
@@ -30,52 +34,39 @@ pub struct Stopped {
 /// Why a thread was not stopped.
 #[derive(Debug)]
 pub enum NotStopped {
-    /// It has ended, or is about to.
+    /// It has ended.
     Gone,
     /// It has a signal to take first, is stopped already, or is being debugged.
     Busy,
-    /// It does not stop. It will, some time, and goes on at once only if this thread has ended by then.
-    Late,
-    /// This kernel, or this user, may not.
+    /// Nobody knows whether it is traced by now: this thread must end.
+    Lost,
+    /// This kernel, or this user, may not; or it is about to end.
     Refused(io::Error),
 }
 
 impl Stopped {
-    /// Stops thread `tid` where it is in user mode. `child`: it is the first thread of a child of this process.
+    /// Stops thread `tid` where it is in user mode.
     ///
     /// # Errors
     /// If it is not to be stopped.
-    pub fn stop(tid: i32, child: bool) -> Result<Self, NotStopped> {
+    pub fn stop(tid: i32) -> Result<Self, NotStopped> {
         request(libc::PTRACE_SEIZE, tid, 0, 0).map_err(|error| match error.raw_os_error() {
             Some(libc::ESRCH) => NotStopped::Gone,
             // Who is traced already answers so too; whoever is not permitted learns it from his own child.
             Some(libc::EPERM) if is_traced(tid) => NotStopped::Busy,
             _ => NotStopped::Refused(error),
         })?;
-        let stopped = Self { tid, signal: 0, bound: PhantomData };
+        let mut stopped = Self { tid, signal: 0, bound: PhantomData };
         // It may be about to stop for something else; then it says so.
         let _ = request(libc::PTRACE_INTERRUPT, tid, 0, 0);
-        stopped.arrived(child)
-    }
-
-    /// Waits until it has stopped as it was asked to. If it stopped for something else, it goes on with that.
-    fn arrived(mut self, child: bool) -> Result<Self, NotStopped> {
-        let why = match wait(self.tid, child) {
-            Ok(Some(status)) if libc::WIFSTOPPED(status) => {
-                if status >> 16 == EVENT_STOP && libc::WSTOPSIG(status) == libc::SIGTRAP {
-                    return Ok(self);
-                }
-                if status >> 16 == 0 {
-                    self.signal = libc::WSTOPSIG(status);
-                }
-                return Err(NotStopped::Busy);
-            }
-            Ok(None) => NotStopped::Late,
-            Ok(Some(_)) | Err(_) => NotStopped::Gone,
-        };
-        // There is nothing to let go, or not yet.
-        std::mem::forget(self);
-        Err(why)
+        let Some(status) = wait(tid) else { return Err(NotStopped::Lost) };
+        if status >> 16 == EVENT_STOP && libc::WSTOPSIG(status) == libc::SIGTRAP {
+            return Ok(stopped);
+        }
+        if status >> 16 == 0 {
+            stopped.signal = libc::WSTOPSIG(status);
+        }
+        Err(if stopped.release() { NotStopped::Busy } else { NotStopped::Lost })
     }
 
     /// Its registers.
@@ -100,12 +91,23 @@ impl Stopped {
         into.truncate(vector.iov_len);
         Ok(())
     }
+
+    /// Lets it go on. False: it was killed meanwhile, and this thread must end, so that others hear of it.
+    #[must_use]
+    pub fn release(mut self) -> bool {
+        let released = self.detach();
+        std::mem::forget(self);
+        released
+    }
+
+    fn detach(&mut self) -> bool {
+        request(libc::PTRACE_DETACH, self.tid, 0, self.signal as usize).is_ok()
+    }
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // It fails if the thread was killed, and then there is nothing to let go.
-        let _ = request(libc::PTRACE_DETACH, self.tid, 0, self.signal as usize);
+        self.detach();
     }
 }
 
@@ -117,37 +119,30 @@ fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> io::
     }
 }
 
-/// Waits for `tid` to stop or end. `None`: it does neither. The end of a child is left for its parent's own wait; of others it
-/// must be taken, or their parents wait for ever.
-fn wait(tid: i32, child: bool) -> io::Result<Option<i32>> {
+/// The status with which `tid` stopped. `None`: it does not, or has ended, which is left for who waits for that.
+fn wait(tid: i32) -> Option<i32> {
     let began = Instant::now();
     let mut pause = Duration::from_micros(20);
     loop {
-        let mut status = 0;
         // SAFETY: zeros are a value; it is only written.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
         // SAFETY: looks, and writes to a live struct.
         if unsafe { libc::waitid(libc::P_PID, tid as u32, &raw mut info, options) } < 0 {
-            return Err(io::Error::last_os_error());
+            return None;
         }
         // SAFETY: the kernel has filled it in, or left zeros.
         if unsafe { info.si_pid() } != 0 {
-            let ended = matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
-            if ended && child {
-                return Ok(Some(0));
+            if matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED) {
+                return None;
             }
+            let mut status = 0;
             // SAFETY: takes what was seen, and writes to a live integer.
             let waited = unsafe { libc::waitpid(tid, &raw mut status, libc::WNOHANG | libc::__WALL) };
-            if waited == tid {
-                return Ok(Some(status));
-            }
-            if waited < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            return (waited == tid && libc::WIFSTOPPED(status)).then_some(status);
         }
         match began.elapsed() {
-            late if late > PATIENCE => return Ok(None),
+            late if late > PATIENCE => return None,
             early if early < IMPATIENCE => std::thread::yield_now(),
             _ => {
                 std::thread::sleep(pause);
@@ -182,10 +177,11 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let mut extended = Vec::new();
         for _ in 0..20 {
-            let stopped = Stopped::stop(tid, true).expect("a running shell");
+            let stopped = Stopped::stop(tid).expect("a running shell");
             let registers = stopped.registers().expect("its registers");
             assert_eq!(registers.rip, stopped.registers().expect("its registers").rip);
             stopped.extended(&mut extended).expect("its vectors");
+            assert!(stopped.release());
             // The legacy region and the header, at least.
             assert!(extended.len() >= 576, "{}", extended.len());
         }
@@ -204,25 +200,45 @@ mod tests {
     fn who_dies_is_left_to_its_parent() {
         let mut child = busy();
         let tid = child.id() as i32;
-        let stopped = Stopped::stop(tid, true).expect("a running shell");
-        child.kill().expect("kill it");
-        drop(stopped);
-        while Stopped::stop(tid, true).is_ok() {}
+        // A thread of its own, whose end lets go.
+        let released = std::thread::scope(|scope| {
+            let held = scope.spawn(|| {
+                let stopped = Stopped::stop(tid).expect("a running shell");
+                // SAFETY: kills our own child.
+                unsafe { libc::kill(tid, libc::SIGKILL) };
+                std::thread::sleep(Duration::from_millis(20));
+                stopped.release()
+            });
+            held.join().expect("no panic")
+        });
+        assert!(!released);
         assert!(!child.wait().expect("its status").success());
-        assert!(matches!(Stopped::stop(tid, true), Err(NotStopped::Gone)));
+        assert!(matches!(Stopped::stop(tid), Err(NotStopped::Gone)));
     }
 
     #[test]
     fn a_stop_by_others_stays() {
         let mut child = busy();
         let tid = child.id() as i32;
+        let state = || {
+            let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).expect("it is there");
+            stat.split(' ').nth(2).expect("a state").to_owned()
+        };
+        let stays = || {
+            // It passes through other states on its way back.
+            let until = Instant::now() + Duration::from_secs(10);
+            while state() != "T" && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            state() == "T"
+        };
         // SAFETY: stops our own child.
         unsafe { libc::kill(tid, libc::SIGSTOP) };
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(matches!(Stopped::stop(tid, true), Err(NotStopped::Busy)));
-        let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).expect("it is there");
-        assert_eq!(stat.split(' ').nth(2), Some("T"), "{stat}");
+        let was = stays();
+        let busy = matches!(Stopped::stop(tid), Err(NotStopped::Busy));
+        let is = stays();
         child.kill().expect("kill it");
         child.wait().expect("its end");
+        assert!(was && busy && is, "{was} {busy} {is}");
     }
 }

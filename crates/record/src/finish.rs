@@ -158,6 +158,9 @@ pub fn finish(
     if session.emulated.is_none() {
         meta.sampler.counted = Some(session.share_of_data_samples(counts.covered()));
         meta.sampler.unseen = counts.unseen();
+        if let Some(bursts) = &mut meta.sampler.bursts {
+            bursts.assumed = counts.assumed();
+        }
     }
     let merged = named.and_then(|()| {
         writer.write_table::<GroundRow>(counts.grounds())?;

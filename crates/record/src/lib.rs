@@ -4,7 +4,7 @@
 //!   probe (clock::tick) -> launch (suspended) -> perf rings + shared rings -> order by time -> Session -> Sink -> dataset
 //! ```
 //!
-//! The program is never stopped, traced or signalled; nothing runs in it but the preloaded library, which writes events
+//! The program is never stopped, traced or signalled, unless bursts are asked for (`bursts/`); nothing runs in it but the preloaded library, which writes events
 //! into shared memory. If the recorder dies, the program goes on.
 
 mod bursts;

@@ -237,7 +237,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let bursts = options.bursts.map(|_| Arc::new(Shared::default()));
     session.bursts = bursts.is_some();
     let taker = bursts.as_ref().zip(options.bursts).map(|(shared, share)| {
-        let taker = Taker { shared: shared.clone(), child: running.pid, share };
+        let taker = Taker { shared: shared.clone(), share };
         std::thread::spawn(move || taker.run())
     });
     let sources = Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref() };

@@ -219,6 +219,7 @@ impl Session {
                 }
             }
             Record::Exit { time, pid, tid } => {
+                self.recent.remove(&(pid, tid));
                 if let Some(emulated) = &mut self.emulated
                     && emulated.started.remove(&tid).is_some()
                 {
@@ -484,7 +485,9 @@ impl Session {
         // At the shortest periods a sample costs as much as it stands for.
         let period = (self.period - self.clock.cost).max(self.period / 4);
         let factors = self.code.factors(period);
-        let samples: i64 = self.tasks.threads.iter().map(|thread| thread.row.samples).sum();
+        // Bursts stand for the processes that they were in.
+        let followed = self.tasks.processes.iter().enumerate().filter(|(number, _)| self.survey.has_followed(*number));
+        let samples: i64 = followed.map(|(_, process)| process.row.samples).sum();
         Estimate::new(factors, &self.survey, samples as f64 * period as f64)
     }
 

@@ -1,7 +1,7 @@
 //! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
 
 use numamma_findings::{
-    Accesses, Controls, Cost, Detail, Line, Object, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare,
+    Accesses, Bursts, Controls, Cost, Detail, Line, Object, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare,
 };
 
 use crate::rows::finite;
@@ -24,6 +24,12 @@ impl Finite for f64 {
     }
 }
 
+impl<T: Finite> Finite for Option<T> {
+    fn make_finite(&mut self) {
+        self.iter_mut().for_each(Finite::make_finite);
+    }
+}
+
 impl<T: Finite> Finite for Vec<T> {
     fn make_finite(&mut self) {
         self.iter_mut().for_each(Finite::make_finite);
@@ -43,7 +49,8 @@ macro_rules! finite {
 }
 
 finite!(Run { wall_s, started_unix_s });
-finite!(Sampler { rate_hz, overhead_estimate, controls });
+finite!(Sampler { rate_hz, overhead_estimate, controls, bursts });
+finite!(Bursts { stopped_s });
 finite!(Controls { after_s } errors { for_s });
 finite!(Cost { seconds, share } errors { error });
 finite!(Accesses { reads, writes, share } errors { error, ground });

@@ -97,6 +97,9 @@ pub struct Bursts {
     pub unsupported: u64,
     /// Nanoseconds that threads were stopped for, in all.
     pub stopped: u64,
+    /// Whether nothing told how fast instructions were executed: then numbers of accesses may all be off by one factor, and shares
+    /// are not.
+    pub assumed: bool,
 }
 
 /// Which part of a run was sampled, and how densely in the end. All of it, unless asked otherwise.

@@ -22,6 +22,14 @@ export interface Sampler {
   only: string | null;
   hooks: boolean;
   controls: Controls;
+  bursts: Bursts | null;
+}
+
+export interface Bursts {
+  taken: number;
+  instructions: number;
+  stopped_s: number;
+  assumed: boolean;
 }
 
 export interface Controls {

@@ -2,7 +2,7 @@
 //!
 //! Where a loop's counter tells how often code ran, that is better than what bursts show, and stays. Everywhere else bursts count, and
 //! samples' rows keep their cost alone: bursts are drawn from all of the program's time, so those that were taken stand for code
-//! that none of them came by, too.
+//! that none of them came by, too. Only processes that lived too shortly for any have what samples say.
 
 use numamma_trace::{GroundRow, NONE, Rule, SampleRow};
 
@@ -48,6 +48,11 @@ impl<'a> Counts<'a> {
         &self.factors.grounds
     }
 
+    /// Whether bursts count, and nothing told how fast instructions are.
+    pub fn assumed(&self) -> bool {
+        self.surveyed.assumed
+    }
+
     /// Accesses that no row stands for, as a standard error.
     pub fn unseen(&self) -> f64 {
         match self.surveyed.bursts.len() {
@@ -80,7 +85,8 @@ impl<'a> Counts<'a> {
             return row.accesses > 0.0;
         }
         self.factors.apply(row);
-        if row.ground == NONE && row.accesses > 0.0 && !self.surveyed.bursts.is_empty() {
+        let followed = !self.surveyed.bursts.is_empty() && self.survey.has_followed(process);
+        if row.ground == NONE && row.accesses > 0.0 && followed {
             row.accesses = 0.0;
             return row.cost > 0;
         }

@@ -11,6 +11,7 @@
 //! The program executes its own instructions as ever; nothing is written to it. It stands while it is emulated.
 
 pub mod counts;
+mod memory;
 mod rows;
 pub mod survey;
 mod taker;
@@ -24,6 +25,9 @@ pub use taker::Taker;
 
 use crate::perf::decode::Record;
 
+/// Bursts that may wait to be fetched.
+const MOST_WAITING: usize = 1000;
+
 /// What a thread did from a moment on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Burst {
@@ -36,6 +40,8 @@ pub struct Burst {
     pub call: Option<u64>,
     /// Instructions that were followed.
     pub length: u64,
+    /// Repetitions of string instructions, as so many other instructions would take as long.
+    pub repetitions: f64,
     /// Addresses of instructions, with how often each was executed.
     pub instructions: Vec<(u64, u32)>,
     pub accesses: Vec<Seen>,
@@ -103,6 +109,11 @@ impl Shared {
 
     fn threads(&self) -> Vec<(i32, i32)> {
         self.state().threads.clone()
+    }
+
+    /// Whether those that were taken are fetched.
+    fn has_room(&self) -> bool {
+        self.state().taken.len() < MOST_WAITING
     }
 
     fn is_done(&self) -> bool {

@@ -24,8 +24,9 @@ use crate::tasks::ProcessId;
 
 /// Rounds of the solution; it moves by less than a thousandth in the last of them.
 const ROUNDS: usize = 60;
-/// So many bursts' worth of the assumption that a function is as fast as all others.
-const PRIOR: f64 = 3.0;
+/// So many bursts' worth of the assumption that a function is as fast as all others: of functions that fewer begin in, what they execute
+/// is chance.
+const PRIOR: f64 = 20.0;
 /// A burst that ended early, at a system call, counts as if it had been at least so long: a few instructions tell little of what comes
 /// after them.
 const LEAST_LENGTH: f64 = 1000.0;
@@ -54,8 +55,11 @@ pub struct Survey {
     at_data: Vec<u64>,
     /// Whether a burst was there.
     seen: Vec<bool>,
-    /// Instructions in known functions: nanoseconds that bursts stand for, by the part that each had of them.
-    executed: FxHashMap<Instruction, f64>,
+    /// Instructions in known functions, by the stretch where bursts began: nanoseconds that these stand for, by the part that each had of
+    /// them.
+    executed: FxHashMap<(usize, Instruction), f64>,
+    /// Processes that bursts were in.
+    processes: FxHashSet<ProcessId>,
     /// Where instructions of a process are that bursts came by.
     known: FxHashMap<(ProcessId, u64), (usize, Option<Instruction>)>,
 }
@@ -64,13 +68,13 @@ pub struct Survey {
 #[derive(Debug)]
 struct Taken {
     thread: i32,
-    ip: u64,
+    ip: (ProcessId, u64),
     start: usize,
     time: f64,
     length: f64,
     accesses: f64,
     /// Behind the system call that it ended at.
-    call: Option<u64>,
+    call: Option<(ProcessId, u64)>,
     /// Instructions by stretch.
     parts: Vec<(usize, f64)>,
 }
@@ -89,6 +93,8 @@ pub struct Surveyed {
     pub bursts: Vec<(i32, f64)>,
     /// Accesses in all of them together.
     pub accesses: f64,
+    /// Whether nothing told how fast instructions are.
+    pub assumed: bool,
 }
 
 impl Survey {
@@ -115,6 +121,11 @@ impl Survey {
         self.at_data.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(samples, _)| samples).sum()
     }
 
+    /// Whether a burst was in that process.
+    pub fn has_followed(&self, process: ProcessId) -> bool {
+        self.processes.contains(&process)
+    }
+
     /// How many there are that stand for time.
     pub fn len(&self) -> usize {
         self.taken.iter().filter(|burst| burst.time > 0.0).count()
@@ -139,24 +150,27 @@ impl Survey {
     pub fn add(&mut self, process: ProcessId, thread: i32, burst: &Burst, own: &FxHashSet<u64>) -> Option<usize> {
         let mut parts: FxHashMap<usize, f64> = FxHashMap::default();
         let theirs = || burst.instructions.iter().filter(|(ip, _)| !own.contains(ip));
-        let length: f64 = theirs().map(|(_, count)| f64::from(*count)).sum();
+        let executed: f64 = theirs().map(|(_, count)| f64::from(*count)).sum();
+        let length = if executed > 0.0 { executed + burst.repetitions } else { 0.0 };
         if length <= 0.0 {
             return None;
         }
         let length = length.max(LEAST_LENGTH);
+        let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
         for &(ip, count) in theirs() {
             let Some((stretch, instruction)) = self.known(process, ip) else { continue };
             *parts.entry(stretch).or_default() += f64::from(count);
             self.seen[stretch] = true;
             if let Some(instruction) = instruction {
-                *self.executed.entry(instruction).or_default() += burst.time * f64::from(count) / length;
+                *self.executed.entry((start, instruction)).or_default() += burst.time * f64::from(count) / length;
             }
         }
-        let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
+        self.processes.insert(process);
         let parts = parts.into_iter().collect();
         let seen = burst.accesses.iter().filter(|seen| !own.contains(&seen.ip));
         let accesses = seen.map(|seen| f64::from(seen.count)).sum();
-        let (ip, time, call) = (burst.ip, burst.time, burst.call);
+        let (ip, time) = ((process, burst.ip), burst.time);
+        let call = burst.call.map(|call| (process, call));
         self.taken.push(Taken { thread, ip, start, time, length, accesses, call, parts });
         Some(self.taken.len() - 1)
     }
@@ -171,10 +185,13 @@ impl Survey {
         let scale = time / total;
         // Where both tell how often something was executed, they must tell the same.
         let (mut counted, mut shown) = (0.0, 0.0);
-        for (&instruction, &executed) in &self.executed {
+        let of_start: FxHashMap<usize, f64> =
+            self.taken.iter().zip(&rates).map(|(burst, rate)| (burst.start, *rate)).collect();
+        let mut told = FxHashSet::default();
+        for (&(start, instruction), &executed) in &self.executed {
             if let Some(runs) = runs(instruction) {
-                counted += runs;
-                shown += executed * scale;
+                counted += if told.insert(instruction) { runs } else { 0.0 };
+                shown += executed * scale * of_start.get(&start).copied().unwrap_or(1.0);
             }
         }
         // A few of them may be anything.
@@ -193,12 +210,12 @@ impl Survey {
         let bursts: Vec<(i32, f64)> =
             self.taken.iter().zip(&whole).map(|(burst, whole)| (burst.thread, whole / burst.length)).collect();
         let accesses = self.taken.iter().zip(&bursts).map(|(burst, (_, each))| burst.accesses * each).sum();
-        Surveyed { bursts, accesses }
+        Surveyed { bursts, accesses, assumed: !enough }
     }
 
     /// Bursts that begin behind a system call, by where that is.
-    fn behind_calls(&self) -> FxHashMap<u64, Vec<usize>> {
-        let mut behind: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    fn behind_calls(&self) -> FxHashMap<(ProcessId, u64), Vec<usize>> {
+        let mut behind: FxHashMap<(ProcessId, u64), Vec<usize>> = FxHashMap::default();
         for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time == 0.0) {
             behind.entry(burst.ip).or_default().push(number);
         }
@@ -209,7 +226,7 @@ impl Survey {
     fn rows(&self) -> Vec<Vec<(usize, f64)>> {
         let behind = self.behind_calls();
         // What follows each call, all in all.
-        let follow: FxHashMap<u64, Vec<(usize, f64)>> = behind
+        let follow: FxHashMap<(ProcessId, u64), Vec<(usize, f64)>> = behind
             .iter()
             .map(|(&call, numbers)| {
                 let mut sum: FxHashMap<usize, f64> = FxHashMap::default();
@@ -284,6 +301,7 @@ mod tests {
                 ip: if in_slow { 0x1000 } else { 0x2000 },
                 time: 1e6,
                 length: 3000,
+                repetitions: 0.0,
                 instructions: vec![(0x1000, of_slow), (0x2000, 3000 - of_slow)],
                 accesses: Vec::new(),
                 call: None,
@@ -320,7 +338,11 @@ mod tests {
         assert!((all(&assumed) / (1e9 * RATE) - 1.0).abs() < 1e-9);
         let fast = |((_, start), _): Instruction| (start == 0x2000).then_some(9e6);
         let found = survey.solve(fast, 1e9);
-        let shown: f64 = survey.executed.iter().filter(|(i, _)| i.0.1 == 0x2000).map(|(_, executed)| executed).sum();
-        assert!((all(&found) / 1e9 / (9e6 / (shown * 10.0)) - 1.0).abs() < 1e-9, "{}", all(&found));
+        let (mut of_fast, each) = (0.0, found.bursts.iter().map(|(_, each)| each));
+        for (taken, each) in survey.taken.iter().zip(each) {
+            of_fast +=
+                each * taken.parts.iter().filter(|(stretch, _)| *stretch == 1).map(|(_, count)| count).sum::<f64>();
+        }
+        assert!((of_fast / 9e6 - 1.0).abs() < 1e-9, "{of_fast}");
     }
 }

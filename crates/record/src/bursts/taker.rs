@@ -1,15 +1,17 @@
 //! The thread that takes bursts: stops a thread of the program, follows it in the emulator, lets it go.
 
+use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use numamma_emulator::{Access, Emulator, Limits, Memory, Observer, PAGE, Rights, State, Stop};
+use numamma_emulator::{Access, Emulator, Limits, Observer, State, Stop};
 use numamma_process::{NotStopped, Stopped};
 use rustc_hash::FxHashMap;
 
-use super::threads::{Candidate, choose, with_new_ones};
+use super::memory::Pages;
+use super::threads::{Candidate, choose, running_on, with_new_ones};
 use super::{Burst, Seen, Shared};
 use crate::clock::counts::resample::Random;
 use crate::collect::now;
@@ -23,8 +25,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// Nor farther apart.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// After so many bursts half as many are taken, and so on.
+const THINNED_AFTER: u64 = 16_384;
 /// How much of what bursts cost is known from the last one.
 const NEWS: f64 = 0.1;
+/// Threads that may be refused before any was stopped.
+const MOST_REFUSALS: u32 = 20;
+/// Accesses of an instruction that is not a repeated one.
+const MOST_ACCESSES: u32 = 4;
+/// Accesses of a repeated string instruction that take as long as another instruction: it moves 32 bytes a cycle, in elements of one to
+/// eight, and others come four in a cycle.
+const REPEATED_AT_ONCE: f64 = 4.0;
 /// Repetitions of string instructions that may come on each of them.
 const REPETITIONS: u64 = 16;
 /// Code segment of 64-bit programs.
@@ -38,59 +49,105 @@ const SYSTEM_CALL_BYTES: u64 = 2;
 #[derive(Debug)]
 pub struct Taker {
     pub shared: Arc<Shared>,
-    /// The program's first process, a child of ours.
-    pub child: i32,
     /// Part (0..1) of the time that threads may be stopped.
     pub share: f64,
 }
 
+/// Why a worker ended.
+enum Ended {
+    /// There is nothing more to do.
+    Done,
+    /// Something may still be held, and what holds it is the worker's thread: another one goes on.
+    Renew,
+}
+
+/// Why there is no burst.
+enum No {
+    /// Not this thread, not now.
+    Not,
+    /// Not by this thread of ours any more.
+    Renew,
+    /// Never.
+    Never(String),
+}
+
 impl Taker {
-    /// Takes bursts. To be called on a thread of its own: whoever it holds goes on when that thread ends.
+    /// Takes bursts. This thread traces nobody itself.
     pub fn run(self) {
-        let mut random = Random::new(now() as u64);
-        let mut emulator = match Emulator::new() {
-            Ok(emulator) => emulator,
+        let mut worker = match Worker::new(&self) {
+            Ok(worker) => worker,
             Err(error) => {
                 self.shared.state().refused = Some(format!("no memory for emulated code ({error})"));
                 return;
             }
         };
-        let mut trace = Trace::default();
-        let mut pages = Pages::default();
-        // Seconds that a burst stops a thread for, a running mean.
-        let mut cost = FIRST_PAUSE.as_secs_f64() * self.share;
-        while !self.shared.is_done() {
-            // One moment of each slot, anywhere in it: never in step with what the program does, and even over its phases, so that
-            // chance does not decide how much of each is seen (stratified sampling).
-            let slot = (cost / self.share).clamp(LEAST_PAUSE.as_secs_f64(), LONGEST_PAUSE.as_secs_f64());
-            let began = Instant::now();
-            let end = began + Duration::from_secs_f64(slot);
-            self.sleep_until(began + Duration::from_secs_f64(slot * random.uniform()));
-            let threads = with_new_ones(&self.shared.threads());
-            let Some(candidate) = choose(&threads, &mut random) else {
-                self.sleep_until(end);
-                continue;
-            };
-            self.shared.since.store(now(), Ordering::Release);
-            let taken = self.take(candidate, &mut emulator, &mut trace, &mut pages);
-            let stopped = std::mem::take(&mut trace.stopped);
-            let worked = std::mem::take(&mut trace.worked);
-            if !worked.is_zero() {
-                cost += (worked.as_secs_f64() - cost) * NEWS;
-            }
-            // It stands for its slot, in all threads that run.
-            let time = slot * 1e9 * candidate.of;
-            if let Err(why) = &taken {
-                self.shared.state().refused = Some(why.clone());
-            }
-            let ended = taken.is_err();
-            self.hand_over(taken.ok().flatten(), candidate, time, stopped);
-            self.shared.since.store(i64::MAX, Ordering::Release);
-            if ended {
+        loop {
+            // Joined by hand: the scope alone does not wait for the kernel's end of the thread, which lets go.
+            let ended = std::thread::scope(|scope| scope.spawn(|| worker.work()).join());
+            if !matches!(ended, Ok(Ended::Renew)) || self.shared.is_done() {
                 return;
             }
-            self.sleep_until(end);
         }
+    }
+}
+
+/// What goes on from one thread to the next.
+struct Worker<'a> {
+    shared: &'a Shared,
+    share: f64,
+    random: Random,
+    emulator: Emulator,
+    trace: Trace,
+    pages: Pages,
+    extended: Vec<u8>,
+    /// Seconds that a burst stops a thread for, a running mean.
+    cost: f64,
+    /// Bursts so far.
+    taken: u64,
+    /// Threads that were not permitted to be stopped, while none was.
+    refusals: u32,
+}
+
+impl<'a> Worker<'a> {
+    fn new(of: &'a Taker) -> io::Result<Self> {
+        Ok(Self {
+            shared: &of.shared,
+            share: of.share,
+            random: Random::new(now() as u64),
+            emulator: Emulator::new()?,
+            trace: Trace::default(),
+            pages: Pages::default(),
+            extended: Vec::new(),
+            cost: FIRST_PAUSE.as_secs_f64() * of.share,
+            taken: 0,
+            refusals: 0,
+        })
+    }
+
+    fn work(&mut self) -> Ended {
+        while !self.shared.is_done() {
+            // One moment of each slot, anywhere in it: never in step with what the program does, and even over its phases, so that
+            // chance does not decide how much of each is seen (stratified sampling). Long recordings need no more bursts in the end,
+            // and each stands for more.
+            let thinned = 2_f64.powi((self.taken / THINNED_AFTER) as i32);
+            let slot = (self.cost / self.share).clamp(LEAST_PAUSE.as_secs_f64(), LONGEST_PAUSE.as_secs_f64()) * thinned;
+            let began = Instant::now();
+            let within = self.random.uniform();
+            self.sleep_until(began + Duration::from_secs_f64(slot * within));
+            let threads = with_new_ones(&self.shared.threads());
+            if let Some(candidate) = choose(&threads, &mut self.random).filter(|_| self.shared.has_room()) {
+                self.shared.since.store(now(), Ordering::Release);
+                let taken = self.take(candidate);
+                // It stands for its slot, in all threads that run.
+                let ended = self.hand_over(taken, candidate, slot * 1e9 * candidate.of);
+                self.shared.since.store(i64::MAX, Ordering::Release);
+                if let Some(ended) = ended {
+                    return ended;
+                }
+            }
+            self.sleep_until(began + Duration::from_secs_f64(slot));
+        }
+        Ended::Done
     }
 
     /// Sleeps, but not for long once there is nothing more to do.
@@ -104,79 +161,87 @@ impl Taker {
         }
     }
 
-    fn hand_over(&self, taken: Option<(i64, Stop, Burst)>, of: Candidate, time: f64, stopped: Duration) {
+    /// Hands a burst over that stands for `time`; the end of the worker, if it is to end.
+    fn hand_over(&mut self, taken: Result<(i64, Stop, Burst), No>, of: Candidate, time: f64) -> Option<Ended> {
+        let stopped = std::mem::take(&mut self.trace.stopped);
+        let worked = std::mem::take(&mut self.trace.worked);
+        if !worked.is_zero() {
+            self.cost += (worked.as_secs_f64() - self.cost) * NEWS;
+        }
         let mut state = self.shared.state();
         state.tally.stopped += stopped.as_nanos() as u64;
-        let Some((at, stop, burst)) = taken else { return };
-        state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
-        // What it stands for is told by few instructions, too, but not by none.
-        if burst.length == 0 {
-            return;
+        match taken {
+            Err(No::Not) => None,
+            Err(No::Renew) => Some(Ended::Renew),
+            Err(No::Never(why)) => {
+                state.refused = Some(why);
+                Some(Ended::Done)
+            }
+            // Nothing is told by no instruction.
+            Ok((_, _, burst)) if burst.length == 0 => None,
+            Ok((at, stop, burst)) => {
+                self.taken += 1;
+                state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
+                state.tally.taken += 1;
+                state.tally.instructions += burst.length;
+                let burst = Box::new(Burst { time: time * burst.time, ..burst });
+                state.taken.push(Record::Burst { time: at, pid: of.pid, tid: of.tid, cpu: of.cpu, burst });
+                None
+            }
         }
-        state.tally.taken += 1;
-        state.tally.instructions += burst.length;
-        let burst = Box::new(Burst { time: time * burst.time, ..burst });
-        state.taken.push(Record::Burst { time: at, pid: of.pid, tid: of.tid, cpu: of.cpu, burst });
     }
 
-    /// Follows a thread. `None`: not this one, not now. `Err`: none, ever.
-    fn take(
-        &self,
-        of: Candidate,
-        emulator: &mut Emulator,
-        trace: &mut Trace,
-        pages: &mut Pages,
-    ) -> Result<Option<(i64, Stop, Burst)>, String> {
-        let stopped = match Stopped::stop(of.tid, of.tid == self.child) {
+    /// Follows a thread.
+    fn take(&mut self, of: Candidate) -> Result<(i64, Stop, Burst), No> {
+        // Others were looked at since: whoever sleeps by now is not to be woken.
+        running_on(of.pid, of.tid).ok_or(No::Not)?;
+        let stopped = match Stopped::stop(of.tid) {
             Ok(stopped) => stopped,
-            Err(NotStopped::Gone | NotStopped::Busy) => return Ok(None),
-            Err(NotStopped::Late) => return Err("a thread did not stop within two seconds".into()),
-            Err(NotStopped::Refused(error)) => return Err(format!("threads may not be traced here ({error})")),
+            Err(NotStopped::Gone | NotStopped::Busy) => return Err(No::Not),
+            Err(NotStopped::Lost) => return Err(No::Renew),
+            // So is who is about to end, but not all of them.
+            Err(NotStopped::Refused(error)) => {
+                self.refusals += 1;
+                return Err(if self.taken > 0 || self.refusals < MOST_REFUSALS {
+                    No::Not
+                } else {
+                    No::Never(format!("threads may not be traced here ({error})"))
+                });
+            }
         };
         let (at, began, worked) = (now(), Instant::now(), own_time());
-        let Ok(registers) = stopped.registers() else { return Ok(None) };
+        let followed = self.follow(&stopped, of.pid);
+        let released = stopped.release();
+        (self.trace.stopped, self.trace.worked) = (began.elapsed(), own_time().saturating_sub(worked));
+        if !released {
+            return Err(No::Renew);
+        }
+        let (stop, burst) = followed.ok_or(No::Not)?;
+        Ok((at, stop, burst))
+    }
+
+    fn follow(&mut self, stopped: &Stopped, pid: i32) -> Option<(Stop, Burst)> {
+        let registers = stopped.registers().ok()?;
         // At the end of a system call, which may have to be made again: then that is what comes next.
         let behind_call = registers.orig_rax as i64 >= 0;
         let again = behind_call && RESTARTED.contains(&(registers.rax as i64));
-        if again || stopped.extended(&mut pages.extended).is_err() {
-            return Ok(None);
-        }
         // 32-bit code is another language.
-        if registers.cs != CODE_64 {
-            return Ok(None);
+        if again || registers.cs != CODE_64 {
+            return None;
         }
-        let mut state = State::from_ptrace(&registers, &pages.extended);
-        pages.pid = of.pid;
-        trace.clear();
-        emulator.begin();
+        stopped.extended(&mut self.extended).ok()?;
+        let mut state = State::from_ptrace(&registers, &self.extended);
+        self.trace.clear();
+        self.pages.begin(pid);
+        self.emulator.begin();
         let limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS) };
-        let stop = emulator.go_on(&mut state, pages, trace, limits).stop;
-        drop(stopped);
-        (trace.stopped, trace.worked) = (began.elapsed(), own_time().saturating_sub(worked));
-        let mut burst = trace.burst();
+        let stop = self.emulator.go_on(&mut state, &mut self.pages, &mut self.trace, limits).stop;
+        let mut burst = self.trace.burst();
         burst.ip = registers.rip;
-        // The time of a system call is not the program's own.
-        burst.time = if behind_call { 0.0 } else { 1.0 };
+        // The time of a system call or of a page fault is not the program's own.
+        burst.time = if behind_call || self.pages.absent { 0.0 } else { 1.0 };
         burst.call = (stop == Stop::SystemCall).then_some(state.ip + SYSTEM_CALL_BYTES);
-        Ok(Some((at, stop, burst)))
-    }
-}
-
-/// The memory of a process that is held.
-#[derive(Debug, Default)]
-struct Pages {
-    pid: i32,
-    extended: Vec<u8>,
-}
-
-impl Memory for Pages {
-    fn read(&mut self, address: u64, page: &mut [u8; PAGE]) -> Option<Rights> {
-        let local = libc::iovec { iov_base: page.as_mut_ptr().cast(), iov_len: page.len() };
-        let remote = libc::iovec { iov_base: address as *mut _, iov_len: page.len() };
-        // SAFETY: the kernel writes at most a page into `page`; the remote side is only read.
-        let read = unsafe { libc::process_vm_readv(self.pid, &raw const local, 1, &raw const remote, 1, 0) };
-        // Whoever writes where he must not gets a signal, and that is not what programs do all day.
-        (read == page.len() as isize).then_some(Rights::ALL)
+        Some((stop, burst))
     }
 }
 
@@ -192,6 +257,10 @@ fn own_time() -> Duration {
 #[derive(Debug, Default)]
 struct Trace {
     length: u64,
+    /// Accesses of the instruction that was told of last.
+    accesses_of_one: u32,
+    /// Accesses of string instructions beyond the first ones.
+    repeated: u64,
     /// How long the thread was stopped for, and how much of that was work: where CPUs are short, whoever holds it waits for one like
     /// everybody else, and the thread would, too.
     stopped: Duration,
@@ -204,6 +273,7 @@ struct Trace {
 impl Trace {
     fn clear(&mut self) {
         self.length = 0;
+        (self.accesses_of_one, self.repeated) = (0, 0);
         self.instructions.clear();
         self.accesses.clear();
     }
@@ -211,6 +281,7 @@ impl Trace {
     fn burst(&self) -> Burst {
         Burst {
             length: self.length,
+            repetitions: self.repeated as f64 / REPEATED_AT_ONCE,
             instructions: self.instructions.iter().map(|(&ip, &count)| (ip, count)).collect(),
             accesses: self.accesses.values().copied().collect(),
             ..Burst::default()
@@ -221,6 +292,7 @@ impl Trace {
 impl Observer for Trace {
     fn instruction(&mut self, ip: u64) {
         self.length += 1;
+        self.accesses_of_one = 0;
         *self.instructions.entry(ip).or_default() += 1;
     }
 
@@ -233,5 +305,7 @@ impl Observer for Trace {
             count: 0,
         });
         seen.count += 1;
+        self.accesses_of_one += 1;
+        self.repeated += u64::from(self.accesses_of_one > MOST_ACCESSES);
     }
 }

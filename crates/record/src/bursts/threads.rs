@@ -59,7 +59,7 @@ pub fn choose(threads: &[(i32, i32)], random: &mut Random) -> Option<Candidate> 
 }
 
 /// The CPU that a thread runs on, or waits for; `None` if it sleeps or is gone.
-fn running_on(pid: i32, tid: i32) -> Option<i32> {
+pub fn running_on(pid: i32, tid: i32) -> Option<i32> {
     let mut bytes = [0_u8; 1024];
     let length = File::open(format!("/proc/{pid}/task/{tid}/stat")).ok()?.read(&mut bytes).ok()?;
     cpu_of(std::str::from_utf8(bytes.get(..length)?).ok()?)

@@ -24,6 +24,9 @@ pub fn render(findings: &Findings, page: &Page) -> String {
     out += &page.labelled("  sampler", &sampler(findings, page));
     let label = if is_exact(findings) { "  accesses" } else { "  samples" };
     out += &page.labelled(label, &samples(findings));
+    if let Some(bursts) = bursts(findings, page) {
+        out += &page.labelled("  bursts", &bursts);
+    }
     if let Some(kept) = kept(findings, page) {
         out += &page.labelled("  kept", &kept);
     }
@@ -88,6 +91,23 @@ fn sampler(findings: &Findings, page: &Page) -> String {
         _ => parts.push("overhead unknown".to_string()),
     }
     parts.join(page.pen.dot())
+}
+
+/// Moments for which threads were followed.
+fn bursts(findings: &Findings, page: &Page) -> Option<String> {
+    let bursts = findings.sampler.bursts?;
+    if bursts.taken == 0 {
+        return Some("none, the program was too short or threads may not be traced".to_owned());
+    }
+    let each = bursts.instructions / bursts.taken;
+    let mut parts = vec![
+        format!("{} of {} instructions", units::grouped(bursts.taken), units::grouped(each)),
+        format!("threads stopped for {}", units::seconds(finite(bursts.stopped_s))),
+    ];
+    if bursts.assumed {
+        parts.push("numbers of accesses: only their ratios are known".to_owned());
+    }
+    Some(parts.join(page.pen.dot()))
 }
 
 /// Which part of the run the numbers are of, if not of all of it.

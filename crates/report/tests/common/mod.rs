@@ -33,6 +33,7 @@ pub fn findings() -> Findings {
             overhead_estimate: 0.014,
             only: None,
             hooks: false,
+            bursts: None,
             controls: Default::default(),
         },
         samples: Samples {
