@@ -320,11 +320,20 @@ impl Verdict {
     }
 }
 
-/// What every program has besides its own data: stacks, what the C, C++, Fortran and OpenMP run-time libraries keep, tables
+/// What every program has besides its own data: stacks, what the C, C++, Fortran and OpenMP run-time libraries and the loader keep, tables
 /// and constants of the file itself, and the ring into which the recorder's library writes.
 fn is_run_times_own(object: &Object) -> bool {
-    const LIBRARIES: [&str; 8] =
-        ["libc.so", "ld-linux", "libgomp", "libgfortran", "libstdc++", "libpthread", "libnumamma", "memfd:numamma"];
+    const LIBRARIES: [&str; 9] = [
+        "libc.so",
+        "ld-linux",
+        "ld.so.cache",
+        "libgomp",
+        "libgfortran",
+        "libstdc++",
+        "libpthread",
+        "libnumamma",
+        "memfd:numamma",
+    ];
     // `[.rodata of x]`, `[thread descriptor]`, `[anonymous memory]`, but no `[.bss of x]`: variables are there.
     let variables = ["[.bss", "[.data", "[data"].iter().any(|part| object.name.starts_with(part));
     let innermost = object.site.iter().flat_map(|s| s.stack.first());
