@@ -22,7 +22,7 @@ use crate::clock::counts::Instruction;
 use crate::space::mappings::PathId;
 use crate::tasks::ProcessId;
 
-/// Rounds of the solution; it moves by less than a thousandth in the last of them.
+/// Rounds of the solution.
 const ROUNDS: usize = 60;
 /// So many bursts' worth of the assumption that a function is as fast as all others: of functions that fewer begin in, what they execute
 /// is chance.
