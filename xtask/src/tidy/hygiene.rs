@@ -1,10 +1,13 @@
-//! Length of files, leftovers of work in progress, white space.
+//! Length of files, leftovers of work in progress, white space, compiled files.
 
 use super::Fault;
 use crate::code::has_word;
 use crate::tree::Tree;
 
 const LONGEST: usize = 900;
+
+/// How ELF files and archives of them begin.
+const COMPILED: [&[u8]; 2] = [b"\x7fELF", b"!<arch>\n"];
 
 const SOURCES: [&str; 12] = ["rs", "c", "h", "cpp", "f90", "ts", "tsx", "mjs", "css", "md", "py", "toml"];
 
@@ -14,7 +17,13 @@ const MACROS: [&str; 3] = [concat!("unimple", "mented!"), concat!("to", "do!"), 
 
 pub fn check(tree: &Tree) -> Vec<Fault> {
     let ours = |path: &str| !is_captured(path);
-    tree.texts().filter(|(path, _)| ours(path)).flat_map(|(path, text)| check_file(path, text)).collect()
+    let compiled = tree.files().filter(|(_, bytes)| COMPILED.iter().any(|magic| bytes.starts_with(magic)));
+    let compiled = compiled.map(|(path, _)| Fault::new(path, 0, "a compiled file"));
+    tree.texts()
+        .filter(|(path, _)| ours(path))
+        .flat_map(|(path, text)| check_file(path, text))
+        .chain(compiled)
+        .collect()
 }
 
 /// Captures of other programs' output, and lists that programs write.
@@ -93,6 +102,12 @@ mod tests {
         assert_eq!(faults("a.md", "a \n"), ["a.md:1: white space at the end"]);
         assert_eq!(faults("a.rs", "\ta\n"), ["a.rs:1: tab"]);
         assert_eq!(faults("a.rs", "a"), ["a.rs:1: the last line does not end"]);
+    }
+
+    #[test]
+    fn compiled_files_are_found() {
+        assert_eq!(faults("step", "\x7fELF\0"), ["step: a compiled file"]);
+        assert_eq!(faults("a.a", "!<arch>\n"), ["a.a: a compiled file"]);
     }
 
     #[test]

@@ -35,8 +35,13 @@ const LABELS: [&str; 20] = [
     "__FRAME_END__",
 ];
 
-/// Beginnings of labels that the linker makes from section names.
-const LABEL_PREFIXES: [&str; 5] = ["__start_", "__stop_", "__init_array_", "__fini_array_", "__preinit_array_"];
+/// Beginnings of labels that the linker makes from section names, and of those that gcc adds under `-fopenmp`.
+const LABEL_PREFIXES: [&str; 6] =
+    ["__start_", "__stop_", "__init_array_", "__fini_array_", "__preinit_array_", "__offload_"];
+
+/// Beginnings of the names of sections that compilers and linkers fill with tables for the run time: labels without a
+/// size are their only symbols (`GCC_except_table7`).
+const TABLES: [&str; 5] = [".eh_frame", ".gcc_except_table", ".init_array", ".fini_array", ".preinit_array"];
 
 /// A symbol of an object, and where the section around it ends.
 struct Candidate<'a> {
@@ -110,7 +115,8 @@ fn candidate<'a>(image: &Image, symbols: &Symbols, symbol: &'a Symbol) -> Option
                 .filter(|section| section.is_loaded())
                 .filter(|section| section.address <= symbol.value)
                 .or_else(|| image.section_at(symbol.value))?;
-            if !is_object && section.has(elf::SHF_EXECINSTR) {
+            let is_table = || TABLES.iter().any(|start| section.name.starts_with(start));
+            if (!is_object && section.has(elf::SHF_EXECINSTR)) || (symbol.size == 0 && is_table()) {
                 return None;
             }
             section.end()

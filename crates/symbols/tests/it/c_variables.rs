@@ -159,6 +159,31 @@ fn debug_information_names_statics_whose_symbols_are_gone() {
     }
 }
 
+#[test]
+fn labels_of_the_tools_name_nothing() {
+    if !have(&["gcc"]) {
+        return;
+    }
+    const LABELS: &str = r#"
+__asm__(".section .gcc_except_table,\"a\",@progbits\n.globl GCC_except_table1\nGCC_except_table1: .quad 1, 2\n"
+        ".section .rodata\n.globl __offload_vars_end\n.type __offload_vars_end, @object\n"
+        "__offload_vars_end: .quad 3, 4\n.text\n");
+extern const long GCC_except_table1[], __offload_vars_end[];
+int main(void) {
+    print_maps();
+    SHOW("exceptions", GCC_except_table1 + 1); SHOW("constants", __offload_vars_end + 1);
+    return 0;
+}
+"#;
+    let workshop = Workshop::new();
+    let source = format!("{PRINTER}{LABELS}");
+    let subject = Subject::new(&workshop.compile("l.c", &source, "l", &["-pie", "-fPIE"]));
+    for (what, section) in [("exceptions", "[.gcc_except_table of l]"), ("constants", "[.rodata of l]")] {
+        let found = subject.find(what);
+        assert_eq!((found.name.as_str(), found.kind), (section, VariableKind::Section));
+    }
+}
+
 /// Each sized data symbol that `nm` lists must be found, under its own name or an alias's.
 fn agrees_with_nm(module: &Module, symbols: &[NmSymbol]) -> usize {
     let mut checked = 0;
