@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use numamma_tests::report::{Object, Report};
-use numamma_tests::{Place, Run, build, skip};
+use numamma_tests::report::Report;
+use numamma_tests::{Place, Run, addresses, build, skip};
 
 const SIGSEGV: i32 = 11;
 
@@ -31,27 +31,6 @@ fn record(source: &str, flags: &[&str]) -> (Place, Report) {
     (place, report)
 }
 
-#[track_caller]
-fn object<'a>(report: &'a Report, name: &str) -> &'a Object {
-    let named = |object: &&Object| object.name == name || object.name.starts_with(&format!("{name} "));
-    let found = report.objects.iter().find(named);
-    found
-        .unwrap_or_else(|| panic!("no object {name}: {:?}", report.objects.iter().map(|o| &o.name).collect::<Vec<_>>()))
-}
-
-#[track_caller]
-fn counts(report: &Report, name: &str) -> (f64, f64) {
-    let accesses = &object(report, name).accesses;
-    (accesses.reads, accesses.writes)
-}
-
-/// Of all objects that a function made, for itself or for others.
-fn made_by(report: &Report, function: &str) -> (f64, f64) {
-    let made = |object: &&Object| object.site.as_ref().is_some_and(|s| s.function == function || s.via == function);
-    let accesses = report.objects.iter().filter(made).map(|object| &object.accesses);
-    accesses.fold((0.0, 0.0), |(reads, writes), of| (reads + of.reads, writes + of.writes))
-}
-
 #[test]
 fn counts_are_those_of_the_loops() {
     if !applies("counts_are_those_of_the_loops") {
@@ -76,11 +55,11 @@ fn counts_are_those_of_the_loops() {
         }";
     let (place, report) = record(source, &["-O1", "-g"]);
     assert_eq!(report.sampler.kind, "exact");
-    assert_eq!(counts(&report, "a"), (0.0, 1_000_000.0));
-    assert_eq!(counts(&report, "b"), (1_000_000.0, 50_000.0));
-    assert_eq!(counts(&report, "c"), (1_000_000.0, 50_000.0));
-    assert_eq!(counts(&report, "table"), (1_000.0, 1_000.0));
-    assert_eq!(counts(&report, "letters"), (0.0, 3_000.0));
+    assert_eq!(report.accesses_of("a"), (0.0, 1_000_000.0));
+    assert_eq!(report.accesses_of("b"), (1_000_000.0, 50_000.0));
+    assert_eq!(report.accesses_of("c"), (1_000_000.0, 50_000.0));
+    assert_eq!(report.accesses_of("table"), (1_000.0, 1_000.0));
+    assert_eq!(report.accesses_of("letters"), (0.0, 3_000.0));
     // Every sample is an access, and has an object or a reason.
     let samples = &report.samples;
     assert_eq!(samples.recorded, samples.attributed + samples.unattributed.values().sum::<u64>());
@@ -93,7 +72,7 @@ fn counts_are_those_of_the_loops() {
     assert!(table[1..97].iter().all(|page| page.samples == 512 * 20), "{table:?}");
     assert_eq!(table.iter().map(|page| page.samples).sum::<u64>(), 1_000_000);
     // But for the first, where the allocator writes the size of the block.
-    let touched = object(&report, "a").first_touch.iter().filter(|touch| touch.line == 11).map(|touch| touch.pages);
+    let touched = report.object("a").first_touch.iter().filter(|touch| touch.line == 11).map(|touch| touch.pages);
     assert_eq!(touched.sum::<u64>(), 97);
 }
 
@@ -116,10 +95,10 @@ fn vectors_are_one_access_each() {
             return 0;
         }";
     let (_place, report) = record(source, &["-O2", "-mavx2", "-g"]);
-    assert_eq!(counts(&report, "from"), (10_240.0, 0.0));
-    assert_eq!(counts(&report, "to"), (0.0, 10_240.0));
-    assert_eq!(counts(&report, "narrow"), (1_024.0, 1_024.0));
-    assert_eq!(counts(&report, "words"), (0.0, 64.0));
+    assert_eq!(report.accesses_of("from"), (10_240.0, 0.0));
+    assert_eq!(report.accesses_of("to"), (0.0, 10_240.0));
+    assert_eq!(report.accesses_of("narrow"), (1_024.0, 1_024.0));
+    assert_eq!(report.accesses_of("words"), (0.0, 64.0));
 }
 
 #[test]
@@ -127,34 +106,8 @@ fn an_address_that_is_used_again_is_another_object() {
     if !applies("an_address_that_is_used_again_is_another_object") {
         return;
     }
-    // Small blocks lie at one address in turn; large ones, which have one counter a page, too.
-    let source = r"
-        #include <stdlib.h>
-        #include <string.h>
-        __attribute__((noinline)) static void use(volatile char *p, int n) { for (int i = 0; i < n; i++) p[i] = i; }
-        __attribute__((noinline)) static void *odd(size_t n) { return malloc(n); }
-        __attribute__((noinline)) static void *even(size_t n) { return malloc(n); }
-        __attribute__((noinline)) static void *grown(void *p, size_t n) { return realloc(p, n); }
-        static void *addresses[2];
-        int main(void) {
-            for (int k = 0; k < 500; k++) {
-                char *p = odd(48); addresses[0] = p; use(p, 7); free(p);
-                p = even(48); addresses[1] = p; use(p, 3); free(p);
-            }
-            if (addresses[0] != addresses[1]) return 2;
-            for (int k = 0; k < 5; k++) {
-                char *p = odd(100000); use(p, 90000); free(p);
-                p = even(100000); use(p, 50000); free(p);
-            }
-            char *p = even(64); use(p, 64);
-            p = grown(p, 32); use(p, 32); free(p);
-            return 0;
-        }";
-    // Else their frames would make room for malloc's. They are wrappers of it, so each of their callers is a site.
-    let (_place, report) = record(source, &["-fno-optimize-sibling-calls"]);
-    assert_eq!(made_by(&report, "odd"), (0.0, 500.0 * 7.0 + 5.0 * 90_000.0));
-    assert_eq!(made_by(&report, "even"), (0.0, 500.0 * 3.0 + 5.0 * 50_000.0 + 64.0));
-    assert_eq!(made_by(&report, "grown"), (0.0, 32.0));
+    let (_place, report) = record(addresses::PROGRAM, addresses::FLAGS);
+    addresses::counted(&report);
 }
 
 /// Blocks of many sizes go from thread to thread; what the allocator does in free memory is not theirs.
@@ -190,7 +143,7 @@ fn blocks_that_other_threads_free() {
             return 0;
         }";
     let (_place, report) = record(source, &[]);
-    assert_eq!(made_by(&report, "run"), (0.0, 8.0 * (2.0 * 4.0 * 5000.0 - 64.0)));
+    assert_eq!(report.accesses_made_by("run"), (0.0, 8.0 * (2.0 * 4.0 * 5000.0 - 64.0)));
 }
 
 #[test]
@@ -221,14 +174,14 @@ fn threads_and_their_atomics_are_counted_apart() {
     let (place, report) = record(source, &["-O1", "-g", "-pthread"]);
     // The emulator's own threads are none of the program's.
     assert_eq!(report.run.threads, 3);
-    assert_eq!(counts(&report, "shared"), (2_000.0, 2_000.0));
-    let (reads, writes) = counts(&report, "numbers");
+    assert_eq!(report.accesses_of("shared"), (2_000.0, 2_000.0));
+    let (reads, writes) = report.accesses_of("numbers");
     assert_eq!((reads, writes), (600_000.0, 640_000.0));
-    let share = |thread| object(&report, "numbers").threads.iter().find(|t| t.thread == thread).map(|t| t.access_share);
+    let share = |thread| report.object("numbers").threads.iter().find(|t| t.thread == thread).map(|t| t.access_share);
     assert_eq!(share(0), Some(40_000.0 / 1_240_000.0));
     assert_eq!(share(1), Some(400_000.0 / 1_240_000.0));
     assert_eq!(share(2), Some(800_000.0 / 1_240_000.0));
-    let table = Report::object_of(&place.dataset(), &object(&report, "numbers").name).page_table.expect("its pages");
+    let table = Report::object_of(&place.dataset(), &report.object("numbers").name).page_table.expect("its pages");
     assert!(table.iter().all(|page| page.first_touch_thread == Some(0)), "{table:?}");
     assert_eq!(table.iter().filter(|page| page.by_thread.contains_key("1")).count(), 40);
 }
@@ -253,8 +206,8 @@ fn children_are_counted_whether_forked_or_executed() {
             return 0;
         }"#;
     let (_place, report) = record(source, &["-O1", "-g"]);
-    assert_eq!(counts(&report, "inherited"), (3_000.0, 1_000.0));
-    assert_eq!(counts(&report, "own"), (0.0, 1_000.0));
+    assert_eq!(report.accesses_of("inherited"), (3_000.0, 1_000.0));
+    assert_eq!(report.accesses_of("own"), (0.0, 1_000.0));
     // The second child was one of its own until it executed something. None of the threads is the emulator's.
     assert_eq!((report.run.threads, report.processes.len()), (4, 4));
     assert!(report.processes.iter().all(|process| process.command.ends_with("/program")), "{:?}", report.processes);
@@ -344,17 +297,22 @@ fn the_triad_is_counted_as_its_truth_says() {
     let place = Place::together();
     exact(&place).arg(triad).arg("0.3").env("OMP_NUM_THREADS", "2").run().success();
     let report = Report::of(&place.dataset());
-    let (a, b, c) = (counts(&report, "a"), counts(&report, "b"), counts(&report, "c"));
+    let (a, b, c) = (report.accesses_of("a"), report.accesses_of("b"), report.accesses_of("c"));
     // Vectors or not, each pass writes a as often as it reads b and c; before, each was written once.
     let n = 2.0 * 1024.0 * 1024.0;
     assert_eq!((b, b.1), (c, a.1 - b.0));
     // The check at the end reads every 4099th.
     assert_eq!(a.0, (n / 4099.0_f64).ceil());
     assert!(b.0 > 0.0 && b.0 % (n / 4.0) == 0.0, "{b:?}");
-    let shares: Vec<f64> = object(&report, "b").threads.iter().map(|t| t.access_share).collect();
+    let shares: Vec<f64> = report.object("b").threads.iter().map(|t| t.access_share).collect();
     assert_eq!(shares, [0.5, 0.5]);
     // Whoever counts every access has a ground for each count, and no error.
     let text = Run::numamma().arg("report").arg(place.dataset()).run().success().out();
     assert!(!text.contains("cost only"), "{text}");
-    assert!(text.contains('M') && !text.contains('±'), "{text}");
+    for name in ["a", "b", "c"] {
+        let share = format!(" {:.1} % ", 100.0 * report.object(name).accesses.share);
+        let line = text.lines().find(|line| line.split_whitespace().nth(1) == Some(name));
+        assert!(line.is_some_and(|line| line.contains(&share) && line.contains("M ")), "{name} has {share}: {text}");
+    }
+    assert!(!text.contains('±'), "{text}");
 }

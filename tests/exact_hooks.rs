@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use numamma_tests::report::{Object, Report};
-use numamma_tests::{Place, Run, build, skip};
+use numamma_tests::report::Report;
+use numamma_tests::{Place, Run, addresses, build, skip};
 
 const FLAG: &str = "-fsanitize=thread";
 
@@ -44,27 +44,6 @@ fn record(compiler: &str, source: &str, flags: &[&str]) -> (Place, String, Repor
     (place, out, report)
 }
 
-#[track_caller]
-fn object<'a>(report: &'a Report, name: &str) -> &'a Object {
-    let named = |object: &&Object| object.name == name || object.name.starts_with(&format!("{name} "));
-    let found = report.objects.iter().find(named);
-    found
-        .unwrap_or_else(|| panic!("no object {name}: {:?}", report.objects.iter().map(|o| &o.name).collect::<Vec<_>>()))
-}
-
-#[track_caller]
-fn counts(report: &Report, name: &str) -> (f64, f64) {
-    let accesses = &object(report, name).accesses;
-    (accesses.reads, accesses.writes)
-}
-
-/// Of all objects that a function made, for itself or for others.
-fn made_by(report: &Report, function: &str) -> (f64, f64) {
-    let made = |object: &&Object| object.site.as_ref().is_some_and(|s| s.function == function || s.via == function);
-    let accesses = report.objects.iter().filter(made).map(|object| &object.accesses);
-    accesses.fold((0.0, 0.0), |(reads, writes), of| (reads + of.reads, writes + of.writes))
-}
-
 /// A program and its library, whose accesses are known.
 const LOOPS: &str = r"
     #include <stdlib.h>
@@ -87,12 +66,12 @@ const LOOPS: &str = r"
 
 #[track_caller]
 fn loops_are_counted(report: &Report) {
-    assert_eq!(counts(report, "a"), (1.0, 1_000_000.0));
-    assert_eq!(counts(report, "b"), (1_000_000.0, 50_000.0));
-    assert_eq!(counts(report, "c"), (1_000_000.0, 50_000.0));
-    assert_eq!(counts(report, "table"), (2_000.0, 1_000.0));
-    assert_eq!(counts(report, "letters"), (1.0, 3_000.0));
-    assert_eq!(counts(report, "odds"), (1.0, 1_000.0));
+    assert_eq!(report.accesses_of("a"), (1.0, 1_000_000.0));
+    assert_eq!(report.accesses_of("b"), (1_000_000.0, 50_000.0));
+    assert_eq!(report.accesses_of("c"), (1_000_000.0, 50_000.0));
+    assert_eq!(report.accesses_of("table"), (2_000.0, 1_000.0));
+    assert_eq!(report.accesses_of("letters"), (1.0, 3_000.0));
+    assert_eq!(report.accesses_of("odds"), (1.0, 1_000.0));
 }
 
 #[test]
@@ -107,7 +86,7 @@ fn counts_are_those_of_the_loops() {
     let table = Report::object_of(&place.dataset(), "a").page_table.expect("its pages");
     assert_eq!((table.len(), table.iter().map(|page| page.samples).sum::<u64>()), (98, 1_000_001));
     // First touches are the kernel's, with their lines; the allocator has touched the first page.
-    let touched = object(&report, "a").first_touch.iter().filter(|touch| touch.line == 12).map(|touch| touch.pages);
+    let touched = report.object("a").first_touch.iter().filter(|touch| touch.line == 12).map(|touch| touch.pages);
     assert_eq!(touched.sum::<u64>(), 97);
     let text = Run::numamma().arg("report").arg(place.dataset()).run().success().out();
     assert!(text.contains("counted by the program's own hooks"), "{text}");
@@ -166,8 +145,8 @@ fn libraries_have_hooks_of_their_own() {
     let folder = format!("-L{}", place.dir().display());
     let program = place.compile("gcc", "program", source, &[&folder, "-lnumbers", "-Wl,-rpath,$ORIGIN", "-ldl"]);
     let (_, report) = recorded(&place, &program);
-    assert_eq!(counts(&report, "numbers"), (6_001.0, 1.0));
-    assert_eq!(counts(&report, "late"), (7_001.0, 1.0));
+    assert_eq!(report.accesses_of("numbers"), (6_001.0, 1.0));
+    assert_eq!(report.accesses_of("late"), (7_001.0, 1.0));
 }
 
 #[test]
@@ -175,44 +154,8 @@ fn an_address_that_is_used_again_is_another_object() {
     if !applies("an_address_that_is_used_again_is_another_object") {
         return;
     }
-    let source = r"
-        #include <stdlib.h>
-        #include <string.h>
-        #include <sys/mman.h>
-        __attribute__((noinline)) static void use(volatile char *p, int n) { for (int i = 0; i < n; i++) p[i] = i; }
-        __attribute__((noinline)) static void *odd(size_t n) { return malloc(n); }
-        __attribute__((noinline)) static void *even(size_t n) { return malloc(n); }
-        __attribute__((noinline)) static void *grown(void *p, size_t n) { return realloc(p, n); }
-        static void *addresses[2];
-        int main(void) {
-            for (int k = 0; k < 500; k++) {
-                char *p = odd(48); addresses[0] = p; use(p, 7); free(p);
-                p = even(48); addresses[1] = p; use(p, 3); free(p);
-            }
-            if (addresses[0] != addresses[1]) return 2;
-            for (int k = 0; k < 5; k++) {
-                char *p = odd(100000); use(p, 90000); free(p);
-                p = even(100000); use(p, 50000); free(p);
-            }
-            char *p = even(64); use(p, 64);
-            p = grown(p, 32); use(p, 32); free(p);
-            char *x = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            use(x, 1000);
-            char *y = mmap(x, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-            use(y, 2000);
-            for (int k = 0; k < 3; k++) {
-                char *m = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-                use(m, 1 << 20);
-                munmap(m, 1 << 20);
-            }
-            return 0;
-        }";
-    let (_place, _, report) = record("gcc", source, &["-fno-optimize-sibling-calls"]);
-    assert_eq!(made_by(&report, "odd"), (0.0, 500.0 * 7.0 + 5.0 * 90_000.0));
-    assert_eq!(made_by(&report, "even"), (0.0, 500.0 * 3.0 + 5.0 * 50_000.0 + 64.0));
-    assert_eq!(made_by(&report, "grown"), (0.0, 32.0));
-    assert_eq!((counts(&report, "x"), counts(&report, "y")), ((0.0, 1_000.0), (0.0, 2_000.0)));
-    assert_eq!(counts(&report, "m"), (0.0, 3.0 * f64::from(1 << 20)));
+    let (_place, _, report) = record("gcc", addresses::PROGRAM, addresses::FLAGS);
+    addresses::counted(&report);
 }
 
 #[test]
@@ -281,11 +224,11 @@ fn atomics_are_made_and_counted() {
         let (out, report) = recorded(&place, &program);
         assert_eq!(out, "0 200000 200000\n", "{compiler}");
         for name in ["c8", "c16", "c32"] {
-            assert_eq!(counts(&report, name), (12.0, 13.0), "{compiler} {name}");
+            assert_eq!(report.accesses_of(name), (12.0, 13.0), "{compiler} {name}");
         }
         // The last load, the store of 0, and what the threads do.
-        assert_eq!(counts(&report, "c64"), (12.0 + 1.0 + 200_000.0, 13.0 + 1.0 + 200_000.0), "{compiler}");
-        assert_eq!(counts(&report, "plain"), (200_001.0, 200_000.0), "{compiler}");
+        assert_eq!(report.accesses_of("c64"), (12.0 + 1.0 + 200_000.0, 13.0 + 1.0 + 200_000.0), "{compiler}");
+        assert_eq!(report.accesses_of("plain"), (200_001.0, 200_000.0), "{compiler}");
     }
 }
 
@@ -321,11 +264,11 @@ fn children_are_counted_and_the_end_is_not_lost() {
             return 0;
         }"#;
     let (_place, _, report) = record("gcc", source, &[]);
-    assert_eq!(counts(&report, "inherited"), (3_000.0, 1_000.0));
-    assert_eq!(counts(&report, "cloned"), (0.0, 1_000.0));
-    assert_eq!(counts(&report, "killed"), (0.0, 1_000.0));
-    assert_eq!(counts(&report, "own"), (0.0, 2_000.0));
-    assert_eq!(counts(&report, "last"), (0.0, 2_000.0));
+    assert_eq!(report.accesses_of("inherited"), (3_000.0, 1_000.0));
+    assert_eq!(report.accesses_of("cloned"), (0.0, 1_000.0));
+    assert_eq!(report.accesses_of("killed"), (0.0, 1_000.0));
+    assert_eq!(report.accesses_of("own"), (0.0, 2_000.0));
+    assert_eq!(report.accesses_of("last"), (0.0, 2_000.0));
     assert!(report.processes.iter().all(|process| process.command.ends_with("/program")), "{:?}", report.processes);
 }
 
@@ -357,7 +300,7 @@ fn many_threads_are_counted() {
         }";
     let (_place, _, report) = record("gcc", source, &[]);
     let per_thread = 10.0 * 64.0;
-    assert_eq!(counts(&report, "numbers"), (1_200.0 * (per_thread + 1.0), 1_200.0 * per_thread));
+    assert_eq!(report.accesses_of("numbers"), (1_200.0 * (per_thread + 1.0), 1_200.0 * per_thread));
     assert_eq!(report.run.threads, 1_201);
 }
 
@@ -404,9 +347,9 @@ fn handlers_are_counted_wherever_they_come() {
     let numbers: Vec<f64> = out.split_whitespace().map(|word| word.parse().expect("a number")).collect();
     let [times, rounds, jumped] = numbers[..] else { panic!("{out}") };
     assert_eq!(jumped, 40.0);
-    assert_eq!(counts(&report, "handled"), (10.0 * times, 10.0 * times));
+    assert_eq!(report.accesses_of("handled"), (10.0 * times, 10.0 * times));
     // A handler that leaves may come between the count and the access, and between the access and its round.
-    let (reads, writes) = counts(&report, "a");
+    let (reads, writes) = report.accesses_of("a");
     assert!(
         (reads - rounds).abs() <= 2.0 * jumped && (writes - rounds).abs() <= 2.0 * jumped,
         "{out}: {reads} {writes}"
@@ -437,8 +380,8 @@ fn programs_with_and_without_hooks_execute_each_other() {
         exact(&place).arg(first).arg(second).run().success();
         let report = Report::of(&place.dataset());
         assert!(report.losses.is_empty() && report.sampler.hooks, "{:?}", report.losses);
-        assert_eq!(counts(&report, "hooked"), (0.0, 3_000.0));
-        assert_eq!(counts(&report, "emulated"), (0.0, 5_000.0));
+        assert_eq!(report.accesses_of("hooked"), (0.0, 3_000.0));
+        assert_eq!(report.accesses_of("emulated"), (0.0, 5_000.0));
     }
 }
 
@@ -464,7 +407,7 @@ fn a_sandbox_is_left_alone() {
     let program = place.compile("gcc", "program", source, &[FLAG]);
     exact(&place).arg(&program).env("PATH", "/nonexistent").run().success();
     let report = Report::of(&place.dataset());
-    assert_eq!(counts(&report, "before"), (0.0, 1_000.0));
+    assert_eq!(report.accesses_of("before"), (0.0, 1_000.0));
     assert!(report.lost("confined") > 0, "{:?}", report.losses);
 }
 
@@ -489,7 +432,7 @@ fn workloads_are_counted_as_by_the_emulator() {
             exact(&place).arg(&program).arg("0.3").env("OMP_NUM_THREADS", "2").run().success();
             let report = Report::of(&place.dataset());
             assert_eq!(report.sampler.hooks, flags == [FLAG]);
-            let [(first, written), (second, also)] = objects.map(|object| counts(&report, object));
+            let [(first, written), (second, also)] = objects.map(|object| report.accesses_of(object));
             // So many passes, whole ones, over both.
             assert_eq!((first, first % f64::from(elements)), (second, 0.0), "{name}");
             assert!(first > 0.0);

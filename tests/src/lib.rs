@@ -7,6 +7,7 @@
 //! - [`report`]: the stable core of the JSON report, read without the project's own types, so that a renamed field is seen;
 //! - [`comparison`]: the same for `numamma compare`; [`interval`]: recordings at growing sampling intervals;
 //! - [`truth`] and [`verdict`]: what a recording of a workload must show, and whether it does;
+//! - [`addresses`]: a program that uses them again, for exact recordings;
 //! - [`recording`]: one that a whole test program looks at;
 //! - [`guest`]: guests with several nodes;
 //! - [`programs`]: programs that nobody here wrote.
@@ -14,6 +15,7 @@
 //! Environment: `NUMAMMA_BIN` (the binary to test), `NUMAMMA_REQUIRE_PROGRAMS=1` (a missing program fails its test),
 //! `NUMAMMA_TEST_SECONDS` (length of a workload's run, a factor), `NUMAMMA_TEST_SORT_MB` (what `sort` sorts).
 
+pub mod addresses;
 pub mod build;
 pub mod comparison;
 pub mod guest;

@@ -215,6 +215,30 @@ impl Report {
         sites.fold((0, 0), |(made, freed), site| (made + site.count, freed + site.freed))
     }
 
+    /// The object of that name, or the first one that begins with it as a word.
+    #[track_caller]
+    pub fn object(&self, name: &str) -> &Object {
+        let named = |object: &&Object| object.name == name || object.name.starts_with(&format!("{name} "));
+        let found = self.objects.iter().find(named);
+        found.unwrap_or_else(|| {
+            panic!("no object {name}: {:?}", self.objects.iter().map(|o| &o.name).collect::<Vec<_>>())
+        })
+    }
+
+    /// Reads and writes of that object.
+    #[track_caller]
+    pub fn accesses_of(&self, name: &str) -> (f64, f64) {
+        let accesses = &self.object(name).accesses;
+        (accesses.reads, accesses.writes)
+    }
+
+    /// Reads and writes of all objects that a function made, for itself or for others.
+    pub fn accesses_made_by(&self, function: &str) -> (f64, f64) {
+        let made = |object: &&Object| object.site.as_ref().is_some_and(|s| s.function == function || s.via == function);
+        let accesses = self.objects.iter().filter(made).map(|object| &object.accesses);
+        accesses.fold((0.0, 0.0), |(reads, writes), of| (reads + of.reads, writes + of.writes))
+    }
+
     /// Share of the samples at data accesses whose object is known.
     pub fn attributed_share(&self) -> f64 {
         let accesses = self.samples.recorded.saturating_sub(self.samples.without_access);

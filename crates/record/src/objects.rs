@@ -75,7 +75,7 @@ impl Extent {
 }
 
 /// Whether a file is a library that we have put into the program.
-fn is_ours(path: &str) -> bool {
+pub(crate) fn is_ours(path: &str) -> bool {
     path.ends_with("/libnumamma.so") || path.ends_with("/libnumamma_hooks.so")
 }
 

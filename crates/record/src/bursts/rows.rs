@@ -2,19 +2,16 @@
 
 use numamma_trace::{Access, PartSampleRow, Rule};
 
-use rustc_hash::FxHashSet;
-
 use super::survey::Stretch;
 use super::{Burst, Shared};
 use crate::clock::counts::Instruction;
 use crate::collect::now;
+use crate::objects::is_ours;
 use crate::session::Session;
 use crate::tasks::ProcessId;
 
 /// Code where no function is known is told apart by pages.
 const CODE_PAGE: u64 = 4096;
-/// How the path of the library ends that the recorder puts into the program.
-const LIBRARY: &str = "/libnumamma.so";
 /// Threads without a sample for so long are not looked at, nanoseconds.
 const LATELY: i64 = 1_000_000_000;
 
@@ -32,7 +29,9 @@ impl Session {
             }
             None => (Stretch::Page(process, ip / CODE_PAGE), None),
         };
-        let number = self.survey.stretch(stretch);
+        // What our own library does for the recording is not the program's.
+        let own = place.is_some_and(|(path, _)| is_ours(self.modules.path(path)));
+        let number = self.survey.stretch(stretch, own);
         self.survey.learn(process, ip, (number, instruction));
         (number, instruction)
     }
@@ -42,11 +41,6 @@ impl Session {
         let until = now() - LATELY;
         self.recent.retain(|_, &mut last| last > until);
         bursts.set_threads(self.recent.keys().copied());
-    }
-
-    /// Whether an instruction is one of the library's that the recorder puts into the program.
-    fn is_own(&mut self, process: ProcessId, ip: u64) -> bool {
-        self.place(process, ip).is_some_and(|(path, _)| self.modules.path(path).ends_with(LIBRARY))
     }
 
     /// Applies a burst.
@@ -63,11 +57,11 @@ impl Session {
         for &(ip, _) in &burst.instructions {
             self.find_stretch(process, ip);
         }
-        // What our own library does for the recording is not the program's.
-        let own: FxHashSet<u64> =
-            burst.instructions.iter().map(|(ip, _)| *ip).filter(|&ip| self.is_own(process, ip)).collect();
-        let Some(number) = self.survey.add(process, thread as i32, burst, &own) else { return };
-        for seen in burst.accesses.iter().filter(|seen| !own.contains(&seen.ip)) {
+        let Some(number) = self.survey.add(process, thread as i32, burst) else { return };
+        for seen in &burst.accesses {
+            if self.survey.is_own(process, seen.ip) {
+                continue;
+            }
             let access = if seen.write { Access::Write } else { Access::Read };
             if self.only.is_some_and(|only| only != access) {
                 continue;

@@ -49,6 +49,8 @@ pub enum Stretch {
 pub struct Survey {
     taken: Vec<Taken>,
     stretches: FxHashMap<Stretch, usize>,
+    /// Whether a stretch is the recorder's own, which does not count.
+    own: Vec<bool>,
     /// Samples of the clock in each stretch.
     samples: Vec<f64>,
     /// Those of them at data accesses.
@@ -98,11 +100,12 @@ pub struct Surveyed {
 }
 
 impl Survey {
-    /// Numbers a stretch of code.
-    pub fn stretch(&mut self, stretch: Stretch) -> usize {
+    /// Numbers a stretch of code; `own`: it is the recorder's.
+    pub fn stretch(&mut self, stretch: Stretch, own: bool) -> usize {
         let next = self.samples.len();
         let number = *self.stretches.entry(stretch).or_insert(next);
         if number == next {
+            self.own.push(own);
             self.samples.push(0.0);
             self.at_data.push(0);
             self.seen.push(false);
@@ -146,19 +149,26 @@ impl Survey {
         self.known.insert((process, ip), place);
     }
 
-    /// Adds a burst whose instructions are all known; its number. None if all of them are the recorder's `own`, which do not count.
-    pub fn add(&mut self, process: ProcessId, thread: i32, burst: &Burst, own: &FxHashSet<u64>) -> Option<usize> {
+    /// Whether an instruction is known to be the recorder's own.
+    pub fn is_own(&self, process: ProcessId, ip: u64) -> bool {
+        self.known(process, ip).is_some_and(|(stretch, _)| self.own[stretch])
+    }
+
+    /// Adds a burst whose instructions are all known; its number. None if all of them are the recorder's own.
+    pub fn add(&mut self, process: ProcessId, thread: i32, burst: &Burst) -> Option<usize> {
         let mut parts: FxHashMap<usize, f64> = FxHashMap::default();
-        let theirs = || burst.instructions.iter().filter(|(ip, _)| !own.contains(ip));
+        let theirs = || burst.instructions.iter().filter(|(ip, _)| !self.is_own(process, *ip));
         let executed: f64 = theirs().map(|(_, count)| f64::from(*count)).sum();
-        let length = if executed > 0.0 { executed + burst.repetitions } else { 0.0 };
-        if length <= 0.0 {
+        if executed <= 0.0 {
             return None;
         }
-        let length = length.max(LEAST_LENGTH);
+        let length = (executed + burst.repetitions).max(LEAST_LENGTH);
         let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
-        for &(ip, count) in theirs() {
-            let Some((stretch, instruction)) = self.known(process, ip) else { continue };
+        for &(ip, count) in &burst.instructions {
+            let Some((stretch, instruction)) = self.known(process, ip).filter(|(stretch, _)| !self.own[*stretch])
+            else {
+                continue;
+            };
             *parts.entry(stretch).or_default() += f64::from(count);
             self.seen[stretch] = true;
             if let Some(instruction) = instruction {
@@ -167,7 +177,7 @@ impl Survey {
         }
         self.processes.insert(process);
         let parts = parts.into_iter().collect();
-        let seen = burst.accesses.iter().filter(|seen| !own.contains(&seen.ip));
+        let seen = burst.accesses.iter().filter(|seen| !self.is_own(process, seen.ip));
         let accesses = seen.map(|seen| f64::from(seen.count)).sum();
         let (ip, time) = ((process, burst.ip), burst.time);
         let call = burst.call.map(|call| (process, call));
@@ -288,8 +298,8 @@ mod tests {
     fn round(bursts: usize) -> Survey {
         let mut survey = Survey::default();
         let path = crate::modules::ModuleStore::default().intern("/program");
-        let slow = survey.stretch(Stretch::Function(path, 0x1000));
-        let fast = survey.stretch(Stretch::Function(path, 0x2000));
+        let slow = survey.stretch(Stretch::Function(path, 0x1000), false);
+        let fast = survey.stretch(Stretch::Function(path, 0x2000), false);
         survey.learn(0, 0x1000, (slow, Some(((path, 0x1000), 0))));
         survey.learn(0, 0x2000, (fast, Some(((path, 0x2000), 0))));
         for n in 0..bursts {
@@ -306,7 +316,7 @@ mod tests {
                 accesses: Vec::new(),
                 call: None,
             };
-            survey.add(0, 7, &burst, &FxHashSet::default());
+            survey.add(0, 7, &burst);
         }
         survey
     }

@@ -104,6 +104,10 @@ struct Worker<'a> {
     cost: f64,
     /// Bursts so far.
     taken: u64,
+    /// How long the last thread was stopped for, and how much of that was work: where CPUs are short, whoever holds it waits for
+    /// one like everybody else, and the thread would, too.
+    stopped: Duration,
+    worked: Duration,
     /// Threads that were not permitted to be stopped, while none was.
     refusals: u32,
 }
@@ -120,6 +124,8 @@ impl<'a> Worker<'a> {
             extended: Vec::new(),
             cost: FIRST_PAUSE.as_secs_f64() * of.share,
             taken: 0,
+            stopped: Duration::ZERO,
+            worked: Duration::ZERO,
             refusals: 0,
         })
     }
@@ -137,9 +143,9 @@ impl<'a> Worker<'a> {
             let threads = with_new_ones(&self.shared.threads());
             if let Some(candidate) = choose(&threads, &mut self.random).filter(|_| self.shared.has_room()) {
                 self.shared.since.store(now(), Ordering::Release);
-                let taken = self.take(candidate);
                 // It stands for its slot, in all threads that run.
-                let ended = self.hand_over(taken, candidate, slot * 1e9 * candidate.of);
+                let taken = self.take(candidate, slot * 1e9 * candidate.of);
+                let ended = self.hand_over(taken, candidate);
                 self.shared.since.store(i64::MAX, Ordering::Release);
                 if let Some(ended) = ended {
                     return ended;
@@ -161,10 +167,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Hands a burst over that stands for `time`; the end of the worker, if it is to end.
-    fn hand_over(&mut self, taken: Result<(i64, Stop, Burst), No>, of: Candidate, time: f64) -> Option<Ended> {
-        let stopped = std::mem::take(&mut self.trace.stopped);
-        let worked = std::mem::take(&mut self.trace.worked);
+    /// Hands a burst over; the end of the worker, if it is to end.
+    fn hand_over(&mut self, taken: Result<(i64, Stop, Burst), No>, of: Candidate) -> Option<Ended> {
+        let stopped = std::mem::take(&mut self.stopped);
+        let worked = std::mem::take(&mut self.worked);
         if !worked.is_zero() {
             self.cost += (worked.as_secs_f64() - self.cost) * NEWS;
         }
@@ -184,15 +190,16 @@ impl<'a> Worker<'a> {
                 state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
                 state.tally.taken += 1;
                 state.tally.instructions += burst.length;
-                let burst = Box::new(Burst { time: time * burst.time, ..burst });
+                let burst = Box::new(burst);
                 state.taken.push(Record::Burst { time: at, pid: of.pid, tid: of.tid, cpu: of.cpu, burst });
                 None
             }
         }
     }
 
-    /// Follows a thread.
-    fn take(&mut self, of: Candidate) -> Result<(i64, Stop, Burst), No> {
+    /// Stops a thread, follows it and lets it go: the moment when it stood, why it was followed no further, and the burst, which
+    /// stands for `time`.
+    fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Burst), No> {
         // Others were looked at since: whoever sleeps by now is not to be woken.
         running_on(of.pid, of.tid).ok_or(No::Not)?;
         let stopped = match Stopped::stop(of.tid) {
@@ -210,9 +217,9 @@ impl<'a> Worker<'a> {
             }
         };
         let (at, began, worked) = (now(), Instant::now(), own_time());
-        let followed = self.follow(&stopped, of.pid);
+        let followed = self.follow(&stopped, of.pid, time);
         let released = stopped.release();
-        (self.trace.stopped, self.trace.worked) = (began.elapsed(), own_time().saturating_sub(worked));
+        (self.stopped, self.worked) = (began.elapsed(), own_time().saturating_sub(worked));
         if !released {
             return Err(No::Renew);
         }
@@ -220,7 +227,7 @@ impl<'a> Worker<'a> {
         Ok((at, stop, burst))
     }
 
-    fn follow(&mut self, stopped: &Stopped, pid: i32) -> Option<(Stop, Burst)> {
+    fn follow(&mut self, stopped: &Stopped, pid: i32, time: f64) -> Option<(Stop, Burst)> {
         let registers = stopped.registers().ok()?;
         // At the end of a system call, which may have to be made again: then that is what comes next.
         let behind_call = registers.orig_rax as i64 >= 0;
@@ -239,7 +246,7 @@ impl<'a> Worker<'a> {
         let mut burst = self.trace.burst();
         burst.ip = registers.rip;
         // The time of a system call or of a page fault is not the program's own.
-        burst.time = if behind_call || self.pages.absent { 0.0 } else { 1.0 };
+        burst.time = if behind_call || self.pages.absent { 0.0 } else { time };
         burst.call = (stop == Stop::SystemCall).then_some(state.ip + SYSTEM_CALL_BYTES);
         Some((stop, burst))
     }
@@ -261,10 +268,6 @@ struct Trace {
     accesses_of_one: u32,
     /// Accesses of string instructions beyond the first ones.
     repeated: u64,
-    /// How long the thread was stopped for, and how much of that was work: where CPUs are short, whoever holds it waits for one like
-    /// everybody else, and the thread would, too.
-    stopped: Duration,
-    worked: Duration,
     instructions: FxHashMap<u64, u32>,
     /// By instruction, page and whether it writes.
     accesses: FxHashMap<(u64, u64, bool), Seen>,
