@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use numamma_tests::report::Report;
-use numamma_tests::{Place, Run, addresses, build, skip};
+use numamma_tests::{Place, Run, addresses, build, skip, traces};
+use numamma_trace::{Dataset, TraceRow};
 
 const SIGSEGV: i32 = 11;
 
@@ -315,4 +316,103 @@ fn the_triad_is_counted_as_its_truth_says() {
         assert!(line.is_some_and(|line| line.contains(&share) && line.contains("M ")), "{name} has {share}: {text}");
     }
     assert!(!text.contains('±'), "{text}");
+}
+
+/// Records with a trace: what the recorder said.
+fn traced(place: &Place, source: &str, flags: &[&str], options: &[&str]) -> String {
+    let program = place.compile("gcc", "program", source, flags);
+    let run = Run::numamma().args(["record", "--sampler", "exact", "-o"]).arg(place.dataset()).args(options);
+    run.arg("--").arg(&program).limit(120).run().success().err()
+}
+
+#[test]
+fn a_trace_has_every_access_in_order() {
+    if !applies("a_trace_has_every_access_in_order") {
+        return;
+    }
+    let place = Place::together();
+    assert_eq!(traced(&place, traces::PROGRAM, &["-O1", "-pthread"], &["--trace"]), "");
+    traces::are_those_of_the_program(&place);
+    // It has as many as were counted, and each has a line.
+    let report = Report::of(&place.dataset());
+    let dataset = Dataset::open(&place.dataset()).expect("a recording");
+    let rows = dataset.read::<TraceRow>().expect("its trace");
+    assert_eq!(rows.len() as u64, report.samples.recorded);
+    let code: Vec<numamma_trace::CodeRow> = dataset.read().expect("its code");
+    let function = |row: &&TraceRow| code.iter().any(|of| of.ip == row.ip && of.function == "downwards");
+    assert!(rows.iter().filter(function).count() > 2 * 334, "{}", code.len());
+    let text = Run::numamma().arg("report").arg(place.dataset()).run().success().out();
+    assert!(text.contains("accesses one by one, in trace.parquet") && text.contains("from the start"), "{text}");
+}
+
+/// The emulator makes a vector in pieces; elements of a gather are accesses of their own.
+#[test]
+fn a_vector_is_traced_as_one_access() {
+    if !applies("a_vector_is_traced_as_one_access") {
+        return;
+    }
+    let source = r"
+        #include <immintrin.h>
+        static double from[64] __attribute__((aligned(32))), to[64] __attribute__((aligned(32)));
+        int main(void) {
+            for (int i = 0; i < 64; i += 4) *(volatile __m256d *)&to[i] = *(volatile __m256d *)&from[i];
+            for (int i = 0; i < 64; i += 2) *(volatile __m128d *)&to[i] = _mm_setzero_pd();
+            return 0;
+        }";
+    let place = Place::together();
+    traced(&place, source, &["-O2", "-mavx2"], &["--trace"]);
+    let loads: Vec<_> = (0..16).map(|i| (0, 32 * i, 32, false)).collect();
+    assert_eq!(traces::of_object(&place, "from", |object| object.name == "from"), loads);
+    let stores: Vec<_> = (0..16).map(|i| (0, 32 * i, 32, true)).chain((0..32).map(|i| (0, 16 * i, 16, true))).collect();
+    assert_eq!(traces::of_object(&place, "to", |object| object.name == "to"), stores);
+}
+
+#[test]
+fn a_trace_is_of_its_window_and_no_longer_than_asked() {
+    if !applies("a_trace_is_of_its_window_and_no_longer_than_asked") {
+        return;
+    }
+    // For two seconds, whatever the machine does.
+    let source = r"
+        #include <time.h>
+        static volatile long count;
+        static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+        int main(void) { for (double end = now() + 2; now() < end;) for (int i = 0; i < 1000; i++) count++; return 0; }";
+    let place = Place::together();
+    let said = traced(&place, source, &[], &["--trace=5000", "--after", "0.8", "--only", "write"]);
+    assert_eq!(said, "numamma: --trace: it ends after 5000 accesses; --trace=N has more\n");
+    let dataset = Dataset::open(&place.dataset()).expect("a recording");
+    let rows = dataset.read::<TraceRow>().expect("its trace");
+    let start = dataset.meta().start;
+    assert!(rows.iter().all(|row| row.time >= start + 800_000_000 && row.access == 2), "{:?}", rows.first());
+    // Reads are told of, too, and left out.
+    assert!((1000..4000).contains(&rows.len()), "{}", rows.len());
+
+    let place = Place::together();
+    let said = traced(&place, source, &[], &["--trace=1000000000", "--after", "0.8", "--for", "0.1"]);
+    assert_eq!(said, "");
+    let dataset = Dataset::open(&place.dataset()).expect("a recording");
+    let rows = dataset.read::<TraceRow>().expect("its trace");
+    let (start, first, last) = (dataset.meta().start, rows[0].time, rows[rows.len() - 1].time);
+    assert!(first >= start + 800_000_000 && last < start + 900_000_000, "{} {}", first - start, last - start);
+    // Counts are of the whole run.
+    let report = Report::of(&place.dataset());
+    let (reads, writes) = report.accesses_of("count");
+    assert!(reads == writes && writes > 2.0 * rows.len() as f64 / 4.0, "{writes} of {}", rows.len());
+}
+
+#[test]
+fn a_trace_that_cannot_be_is_refused() {
+    let refused = |options: &[&str], word| {
+        Run::numamma()
+            .arg("record")
+            .args(options)
+            .args(["--", "true"])
+            .run()
+            .exits(125)
+            .fails_clearly(&["--trace", word]);
+    };
+    refused(&["--trace"], "--sampler exact");
+    refused(&["--sampler", "exact", "--after", "1"], "--after");
+    Run::numamma().args(["record", "--sampler", "exact", "--trace=0", "--", "true"]).run().exits(125);
 }

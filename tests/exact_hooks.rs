@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use numamma_tests::report::Report;
-use numamma_tests::{Place, Run, addresses, build, skip};
+use numamma_tests::{Place, Run, addresses, build, skip, traces};
 
 const FLAG: &str = "-fsanitize=thread";
 
@@ -440,4 +440,53 @@ fn workloads_are_counted_as_by_the_emulator() {
         }
         assert_eq!(of[0], of[1], "{name}: what is written before, by hooks and in the emulator");
     }
+}
+
+#[test]
+fn a_trace_has_every_access_in_order() {
+    if !applies("a_trace_has_every_access_in_order") {
+        return;
+    }
+    let place = Place::together();
+    let program = place.compile("gcc", "program", traces::PROGRAM, &[FLAG, "-O1", "-pthread"]);
+    let run = Run::numamma().args(["record", "--sampler", "exact", "--trace", "-o"]).arg(place.dataset()).arg("--");
+    let run = run.arg(&program).limit(120).env("PATH", "/nonexistent").run().success();
+    assert_eq!(run.err(), "", "{run}");
+    traces::are_those_of_the_program(&place);
+}
+
+/// Accesses of a handler that comes while another access is told of.
+#[test]
+fn a_trace_has_what_handlers_access() {
+    if !applies("a_trace_has_what_handlers_access") {
+        return;
+    }
+    let source = r"
+        #include <signal.h>
+        #include <sys/time.h>
+        enum { N = 200000 };
+        static volatile long numbers[N]; static volatile long ticks[1];
+        static volatile sig_atomic_t handled;
+        static void handle(int s) { (void)s; ticks[0] = ticks[0] + 1; handled++; }
+        int main(void) {
+            struct sigaction act = {.sa_handler = handle};
+            sigaction(SIGALRM, &act, 0);
+            struct itimerval t = {{0, 500}, {0, 500}};
+            setitimer(ITIMER_REAL, &t, 0);
+            for (int i = 0; i < N; i++) numbers[i] = i;
+            t.it_value.tv_usec = t.it_interval.tv_usec = 0;
+            setitimer(ITIMER_REAL, &t, 0);
+            return handled == ticks[0] ? 0 : 3;
+        }";
+    let place = Place::together();
+    let program = place.compile("gcc", "program", source, &[FLAG]);
+    let run = Run::numamma().args(["record", "--sampler", "exact", "--trace=10000000", "-o"]).arg(place.dataset());
+    run.arg("--").arg(&program).limit(120).env("PATH", "/nonexistent").run().success();
+    let numbers = traces::of_object(&place, "numbers", |object| object.name == "numbers");
+    assert_eq!(numbers, (0..200_000).map(|i| (0, 8 * i, 8, true)).collect::<Vec<_>>());
+    let ticks = traces::of_object(&place, "ticks", |object| object.name == "ticks");
+    // Each tick reads and writes it, and the end reads it.
+    let (report, writes) = (Report::of(&place.dataset()), ticks.iter().filter(|(.., write)| *write).count());
+    assert!(writes > 10 && ticks.len() == 2 * writes + 1, "{writes} {}", ticks.len());
+    assert_eq!(report.accesses_of("ticks"), (writes as f64 + 1.0, writes as f64));
 }

@@ -7,7 +7,7 @@
 //! - [`report`]: the stable core of the JSON report, read without the project's own types, so that a renamed field is seen;
 //! - [`comparison`]: the same for `numamma compare`; [`interval`]: recordings at growing sampling intervals;
 //! - [`truth`] and [`verdict`]: what a recording of a workload must show, and whether it does;
-//! - [`addresses`]: a program that uses them again, for exact recordings;
+//! - [`addresses`] and [`traces`]: programs for exact recordings, whose accesses are known;
 //! - [`recording`]: one that a whole test program looks at;
 //! - [`guest`]: guests with several nodes;
 //! - [`programs`]: programs that nobody here wrote.
@@ -26,6 +26,7 @@ pub mod recording;
 pub mod report;
 pub mod run;
 pub mod skip;
+pub mod traces;
 pub mod truth;
 pub mod turns;
 pub mod validation;

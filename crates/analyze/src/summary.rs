@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use numamma_findings::{
     Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler,
-    Samples, Site, Thread, ThreadShare, VERSION, WITHOUT_ACCESS,
+    Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -334,6 +334,12 @@ fn sampler(dataset: &Dataset) -> Sampler {
             instructions: of.instructions,
             stopped_s: of.stopped as f64 / 1e9,
             assumed: of.assumed,
+        }),
+        trace: sampler.trace.map(|of| Trace {
+            most: of.most,
+            accesses: of.accesses,
+            after_s: of.after as f64 / 1e9,
+            for_s: of.lasting.map(|time| time as f64 / 1e9),
         }),
     }
 }

@@ -97,6 +97,10 @@ pub struct Record {
     /// for PCT percent of the time [default: 3]
     #[arg(long, value_name = "PCT", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = percent)]
     pub bursts: Option<f64>,
+    /// With --sampler exact: also write down the accesses one by one, N of them from the start or --after on, until --for ends
+    /// [default: 1000000]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1000000", value_parser = clap::value_parser!(u64).range(1..))]
+    pub trace: Option<u64>,
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]
     pub no_heap: bool,

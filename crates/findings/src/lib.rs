@@ -95,6 +95,22 @@ pub struct Sampler {
     /// Moments for which threads were followed; none if that was not asked for.
     #[serde(default)]
     pub bursts: Option<Bursts>,
+    /// Accesses that were traced one by one; none if that was not asked for.
+    #[serde(default)]
+    pub trace: Option<Trace>,
+}
+
+/// The part of a run whose accesses were traced one by one: table `trace` of the dataset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// Most accesses that were wanted.
+    pub most: u64,
+    /// Accesses that were traced, of all threads.
+    pub accesses: u64,
+    /// Seconds from the start to when the first was wanted.
+    pub after_s: f64,
+    /// Seconds from there to when no more were wanted; `None`: to the end.
+    pub for_s: Option<f64>,
 }
 
 /// Moments for which threads were followed instruction by instruction.

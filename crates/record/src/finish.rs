@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use numamma_symbols::Frame;
 use numamma_trace::{
     CodeRow, FirstTouchRow, FrameRow, GroundRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow,
-    PartSampleRow, SampleRow, SiteRow, TraceError,
+    PartSampleRow, SampleRow, SiteRow, TraceError, TraceRow,
 };
 
 use crate::callsite::CallSite;
@@ -108,6 +108,7 @@ pub fn finish(
     let end = meta.end;
     session.callsites.stop = Some(stop);
     session.write_counts();
+    session.trace_ends();
     let present: Vec<usize> = (0..session.tasks.processes.len()).filter(|&p| session.tasks.is_present(p)).collect();
     session.losses.add(LossKind::LeftRunning, present.len() as u64);
     for process in present {
@@ -174,6 +175,7 @@ pub fn finish(
             rows
         })?;
         writer.merge::<FirstTouchRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
+        writer.merge::<TraceRow>(stop, |rows| rows.sort_by_key(|row| (row.thread, row.time)))?;
         writer.merge::<ObjectRow>(stop, |_| {})?;
         writer.merge::<PageNodeRow>(stop, |_| {})?;
         writer.merge::<MarkerRow>(stop, |rows| rows.sort_by_key(|row| row.time))?;
@@ -191,6 +193,7 @@ pub fn finish(
         writer.write_meta(&meta)?;
         writer.remove_parts::<SampleRow>()?;
         writer.remove_parts::<FirstTouchRow>()?;
+        writer.remove_parts::<TraceRow>()?;
         writer.remove_parts::<ObjectRow>()?;
         writer.remove_parts::<PageNodeRow>()?;
         writer.remove_parts::<MarkerRow>()

@@ -12,15 +12,15 @@ use numamma_process::{
     Ended, Hooks, Library, Refused, Running, find_executable, hooks_of, library_refused, signals, suspended,
 };
 use numamma_topology::{Machine, Probe};
-use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, TraceError};
+use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, Trace, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
 
 use crate::bursts::{Shared, Taker};
 use crate::clock::tick;
 use crate::collect::{Collector, LIBRARY_INTERVAL, LibraryReader, now};
 use crate::error::RecordError;
-use crate::exact::Emulated;
 use crate::exact::command::{self, Runnable};
+use crate::exact::{Emulated, Tracing};
 use crate::filter::Filter;
 use crate::finish;
 use crate::perf::events::{Events, Watch};
@@ -108,6 +108,8 @@ pub struct Options {
     pub max_samples: u64,
     /// Part (0..1) of the time that threads may be stopped to be followed; absent: none is.
     pub bursts: Option<f64>,
+    /// Accesses to be traced one by one, where every access is counted: `after` and `lasting` are then when.
+    pub trace: Option<u64>,
     /// Variables added to the program's environment, for what else the library is to do in it.
     pub environment: Vec<(OsString, OsString)>,
 }
@@ -218,6 +220,9 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let cut = Meta { losses: [(LossKind::Incomplete, 1)].into_iter().collect(), ..meta.clone() };
     session.sink.writer().write_meta(&cut)?;
 
+    if let (Some(most), Some(counting)) = (options.trace.filter(|_| options.after.is_zero()), &counting) {
+        counting.segment.trace(most);
+    }
     let mut running = match suspended.run(program) {
         Ok(running) => running,
         Err(error) => {
@@ -227,7 +232,12 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     };
     signals::set_program(running.pid);
     meta.start = now();
-    session.window = Window::new(meta.start, options.after, options.lasting);
+    let window = Window::new(meta.start, options.after, options.lasting);
+    // Counts are of the whole run.
+    session.window = if exact { Window::default() } else { window };
+    let tracing = options.trace.zip(counting.as_ref());
+    let tracing = tracing.map(|(most, counting)| Tracing { segment: &counting.segment, most });
+    session.traced.window = window;
     let mut collector = Collector::default();
     collector.slack = if exact { EMULATION_SLACK } else { 0 };
     let counts = counting.iter().map(|c| &c.segment);
@@ -240,7 +250,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
         let taker = Taker { shared: shared.clone(), share };
         std::thread::spawn(move || taker.run())
     });
-    let sources = Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref() };
+    let sources = Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref(), tracing };
     let ended = watch(&mut running, sources, &mut collector, &mut session, &mut meta);
     if let (Some(shared), Some(taker)) = (&bursts, taker) {
         shared.stop();
@@ -272,6 +282,12 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
         files.chain(tracking.iter_mut().map(|tracking| &mut tracking.library)).for_each(Library::keep);
     }
     meta.exit = Some(ended.status());
+    if let Some(trace) = &mut meta.sampler.trace {
+        trace.accesses = session.traced.accesses;
+        if trace.accesses >= trace.most {
+            remarks.push(format!("--trace: it ends after {} accesses; --trace=N has more", trace.accesses));
+        }
+    }
     meta.sampler.hooks = session.emulated.as_ref().is_some_and(|emulated| emulated.has_hooks);
     let not_emulated = close_emulation(&mut session, ended, &mut remarks);
     let dir = session.sink.dir().to_owned();
@@ -402,12 +418,13 @@ struct Sources<'a> {
     events: &'a mut Events,
     reader: Option<&'a LibraryReader<'a>>,
     bursts: Option<&'a Shared>,
+    tracing: Option<Tracing<'a>>,
 }
 
 /// Reads the rings until the program has ended.
 fn watch(
     running: &mut Running,
-    Sources { events, reader, bursts }: Sources<'_>,
+    Sources { events, reader, bursts, tracing }: Sources<'_>,
     collector: &mut Collector,
     session: &mut Session,
     meta: &mut Meta,
@@ -428,9 +445,16 @@ fn watch(
             fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL);
         let mut names = finish::Checkpoints::new(FLUSH_INTERVAL);
-        let mut switch = Switch::new(session.window);
+        let mut switch = match &tracing {
+            Some(_) => Switch::new(session.traced.window),
+            None => Switch::of_clock(session.window),
+        };
         let status = loop {
-            let wait = switch.turn(now(), |on| events.enable_clock(on)).min(SCAN_INTERVAL);
+            let turn = |on| match &tracing {
+                Some(tracing) => tracing.switch(on),
+                None => events.enable_clock(on),
+            };
+            let wait = switch.turn(now(), turn).min(SCAN_INTERVAL);
             // SAFETY: `polled` is a live array of that many entries.
             unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, wait.as_millis() as i32) };
             for entry in &mut polled {
@@ -504,7 +528,13 @@ fn only_name(options: &Options) -> Option<String> {
 
 /// Nothing is sampled.
 fn every_access(options: &Options) -> SamplerMeta {
-    SamplerMeta { kind: "exact".into(), period: 1, only: only_name(options), ..SamplerMeta::default() }
+    let trace = options.trace.map(|most| Trace {
+        most,
+        accesses: 0,
+        after: nanoseconds(options.after),
+        lasting: options.lasting.map(nanoseconds),
+    });
+    SamplerMeta { kind: "exact".into(), period: 1, only: only_name(options), trace, ..SamplerMeta::default() }
 }
 
 fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordError> {
@@ -531,11 +561,15 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         unseen: 0.0,
         controls: controls(options),
         bursts: None,
+        trace: None,
     })
 }
 
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn controls(options: &Options) -> Controls {
-    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Controls {
         after: nanoseconds(options.after),
         lasting: options.lasting.map(nanoseconds),

@@ -14,7 +14,7 @@ use crate::clock::lift::STACK_POINTER;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
 use crate::code_places::CodePlaces;
-use crate::exact::{Counts, Emulated};
+use crate::exact::{Counts, Emulated, Traced};
 use crate::filter::{Filter, Verdict};
 use crate::modules::{ModuleStore, VDSO};
 use crate::objects::Touched;
@@ -104,6 +104,8 @@ pub struct Session {
     /// Every access is counted: what is known of the emulator.
     pub emulated: Option<Emulated>,
     pub(crate) counts: Counts,
+    /// Accesses that are traced one by one.
+    pub(crate) traced: Traced,
 }
 
 /// What all rows of a sample have in common.
@@ -155,6 +157,7 @@ impl Session {
             thinning: Thinning::new(u64::MAX),
             emulated: None,
             counts: Counts::default(),
+            traced: Traced::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use numamma_trace::{
     DatasetWriter, FirstTouchRow, LossKind, Losses, MarkerRow, ObjectRow, PageNodeRow, PartSampleRow, TraceError,
+    TraceRow,
 };
 
 /// Rows that make a part before its time is up.
@@ -15,6 +16,7 @@ pub struct Sink {
     writer: DatasetWriter,
     pub samples: Vec<PartSampleRow>,
     pub touches: Vec<FirstTouchRow>,
+    pub trace: Vec<TraceRow>,
     pub objects: Vec<ObjectRow>,
     pub page_nodes: Vec<PageNodeRow>,
     pub markers: Vec<MarkerRow>,
@@ -33,6 +35,7 @@ impl Sink {
             writer,
             samples: Vec::new(),
             touches: Vec::new(),
+            trace: Vec::new(),
             objects: Vec::new(),
             page_nodes: Vec::new(),
             markers: Vec::new(),
@@ -80,7 +83,9 @@ impl Sink {
 
     /// Whether enough has been collected to write it out at once.
     pub fn is_full(&self) -> bool {
-        self.samples.len().max(self.touches.len()).max(self.objects.len()).max(self.markers.len()) >= PART_ROWS
+        let lengths =
+            [self.samples.len(), self.touches.len(), self.trace.len(), self.objects.len(), self.markers.len()];
+        lengths.into_iter().any(|length| length >= PART_ROWS)
     }
 
     /// Writes what was collected as one part of each table.
@@ -104,7 +109,7 @@ impl Sink {
                 }
             )+};
         }
-        flush!(samples, touches, objects, page_nodes, markers);
+        flush!(samples, touches, trace, objects, page_nodes, markers);
     }
 
     /// Notes what was lost, and gives the first failure.

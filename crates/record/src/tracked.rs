@@ -135,7 +135,9 @@ impl Session {
             | Event::Accesses { .. }
             | Event::Counted
             | Event::Touch { .. }
-            | Event::Unsupported(_) => {}
+            | Event::Unsupported(_)
+            | Event::Access(_)
+            | Event::AccessMore(_) => {}
             Event::Label { address, bytes, ref name } => {
                 let name = String::from_utf8_lossy(name).into_owned();
                 let label = Label { bytes, start: time, thread: thread as i32, name, touched: false };

@@ -42,7 +42,8 @@ pub fn begins_late(after: Duration) -> bool {
 }
 
 /// Switches the clock on and off where the window begins and ends, so that no time is spent on samples outside. That is not
-/// exact, and need not be: samples that come too early or too late are dropped by their time.
+/// exact, and need not be: samples that come too early or too late are dropped by their time. A trace of accesses begins and ends
+/// likewise, but not before its time.
 #[derive(Debug)]
 pub struct Switch {
     /// When to switch and whether on, the next one last.
@@ -50,9 +51,14 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// The switch for a window. Where the clock runs from the start, switching it on changes nothing.
+    /// The switch of the clock for a window. Where the clock runs from the start, switching it on changes nothing.
+    pub fn of_clock(window: Window) -> Self {
+        Self::new(Window { from: window.from.saturating_sub(LEAD.as_nanos() as i64), ..window })
+    }
+
+    /// The switch of what begins when the window does. What begins at the start of the program is on by then.
     pub fn new(window: Window) -> Self {
-        let on = (window.from != i64::MIN).then(|| (window.from.saturating_sub(LEAD.as_nanos() as i64), true));
+        let on = (window.from != i64::MIN).then_some((window.from, true));
         let off = (window.until != i64::MAX).then_some((window.until, false));
         Self { next: off.into_iter().chain(on).collect() }
     }
@@ -94,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_clock_is_on_in_the_window_and_a_moment_before() {
-        let mut switch = Switch::new(Window { from: 7 * SECOND, until: 8 * SECOND });
+        let mut switch = Switch::of_clock(Window { from: 7 * SECOND, until: 8 * SECOND });
         let mut switched = Vec::new();
         let wait = switch.turn(6 * SECOND, |on| switched.push(on));
         assert_eq!((wait, switched.len()), (Duration::from_millis(901), 0));

@@ -2,6 +2,7 @@
 
 use numamma_findings::{
     Accesses, Bursts, Controls, Cost, Detail, Line, Object, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare,
+    Trace,
 };
 
 use crate::rows::finite;
@@ -49,8 +50,9 @@ macro_rules! finite {
 }
 
 finite!(Run { wall_s, started_unix_s });
-finite!(Sampler { rate_hz, overhead_estimate, controls, bursts });
+finite!(Sampler { rate_hz, overhead_estimate, controls, bursts, trace });
 finite!(Bursts { stopped_s });
+finite!(Trace { after_s } errors { for_s });
 finite!(Controls { after_s } errors { for_s });
 finite!(Cost { seconds, share } errors { error });
 finite!(Accesses { reads, writes, share } errors { error, ground });

@@ -27,10 +27,11 @@ mod writer;
 pub use dataset::{Dataset, FORMAT};
 pub use error::TraceError;
 pub use losses::{LossKind, Losses};
-pub use meta::{Bursts, Controls, Meta, SamplerMeta};
+pub use meta::{Bursts, Controls, Meta, SamplerMeta, Trace};
 pub use schema::{
     ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, GroundRow, MarkerRow, ModuleRow, NONE,
     ObjectKind, ObjectRow, PageNodeRow, PartSampleRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
+    TraceRow,
 };
 pub use table::{Column, Table};
 pub use writer::DatasetWriter;

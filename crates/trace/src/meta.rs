@@ -83,6 +83,24 @@ pub struct SamplerMeta {
     /// What became of the bursts; absent where none were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<Bursts>,
+    /// Accesses that were traced one by one; absent where none were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+}
+
+/// The part of a run whose accesses are in the table `trace` (`record --sampler exact --trace`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// Most accesses that were wanted.
+    pub most: u64,
+    /// Accesses that were traced, of all threads.
+    pub accesses: u64,
+    /// Nanoseconds from the start to when the first was wanted.
+    pub after: u64,
+    /// Nanoseconds from there to when no more were wanted; absent: to the end.
+    #[serde(rename = "for")]
+    pub lasting: Option<u64>,
 }
 
 /// Moments for which threads were followed instruction by instruction (`record --bursts`).

@@ -190,6 +190,18 @@ table! {
 }
 
 table! {
+    /// An access by itself, of those that were traced (`record --sampler exact --trace`).
+    TraceRow = "trace" {
+        time: i64 = "Nanoseconds of the recording's clock, just after the access.",
+        thread: i32 = "Thread: threads.thread.",
+        ip: i64 = "Address of the instruction; where the program counted by its own hooks, of the one that comes after the call of the hook.",
+        addr: i64 = "First address that was accessed.",
+        bytes: i32 = "Width of the access in bytes.",
+        access: i32 = "1 read, 2 write.",
+    }
+}
+
+table! {
     /// The node of a page at a moment.
     PageNodeRow = "page_nodes" {
         process: i32 = "Process: processes.process.",
@@ -246,6 +258,7 @@ pub const ALL_TABLES: &[TableInfo] = &[
     info::<ProcessRow>(),
     info::<ModuleRow>(),
     info::<FirstTouchRow>(),
+    info::<TraceRow>(),
     info::<PageNodeRow>(),
     info::<GroundRow>(),
     info::<MarkerRow>(),

@@ -24,6 +24,8 @@
 #define GROWTHS 9u /* from the first number to the last */
 /* Counters without accesses that an event may carry in between, rather than be split. */
 #define LARGEST_GAP 3u
+/* Accesses between two looks at the clock while each of them is sent: a power of two. */
+#define TRACE_LOOK 4096u
 
 /* What others look at too. */
 struct nmx_table {
@@ -31,6 +33,7 @@ struct nmx_table {
     struct nmx_thread thread;
     struct nmx_writer writer;
     int tid;
+    uint32_t traced;        /* accesses that were sent one by one */
     uint64_t due;           /* when they are to be sent again, nanoseconds */
     struct nmx_page *places;
     uint32_t places_count, used;
@@ -93,7 +96,8 @@ struct nmx_thread *nmx_begin_thread(void)
     /* In the child of a fork, however it was made, the next access finds that it is to be looked at. */
     nmm_advise(table, sizeof *table, MADV_WIPEONFORK);
     table->thread.table = table;
-    table->thread.left = NMX_LOOK;
+    table->thread.tracing = nmx_may_trace();
+    table->thread.left = table->thread.tracing ? 1 : NMX_LOOK;
     forget_cache(table);
     nmx_attach(&table->writer);
     nmx_lock(&tables_lock);
@@ -286,6 +290,9 @@ struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip
 void nmx_look(struct nmx_thread *self)
 {
     struct nmx_table *table = self->table;
+    if (self->tracing && table->traced % TRACE_LOOK != 0)
+        return;
+    self->tracing = nmx_may_trace();
     if (nmx_now() < table->due)
         return;
     nmx_lock(&table->lock);
@@ -293,7 +300,20 @@ void nmx_look(struct nmx_thread *self)
     nmx_unlock(&table->lock);
 }
 
-void nmx_count_slowly(uint64_t address, uint64_t ip, bool write)
+int64_t nmx_trace_one(struct nmx_thread *self, uint64_t address, unsigned bytes, uint64_t ip, bool write, int64_t left)
+{
+    struct nmx_table *table = self->table;
+    table->traced++;
+    self->tracing = nmx_emit_access(&table->writer, address, bytes, ip, write);
+    return self->tracing ? 1 : left;
+}
+
+void nmx_trace_more(struct nmx_thread *self, uint64_t address, unsigned bytes, uint64_t ip, bool write)
+{
+    nmx_emit_more(&self->table->writer, address, bytes, ip, write);
+}
+
+void nmx_count_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write)
 {
     struct nmx_thread *self = nmx_self ? nmx_self : nmx_begin_thread();
     if (self == NULL)
@@ -304,6 +324,8 @@ void nmx_count_slowly(uint64_t address, uint64_t ip, bool write)
     }
     struct nmx_page *page = nmx_known(self, address, write);
     nmx_add(page ? page : nmx_find(self, address, ip, write), address, write);
+    if (unlikely(self->tracing))
+        self->left = nmx_trace_one(self, address, bytes, ip, write, self->left);
 }
 
 static void take_page(struct nmx_writer *writer, struct nmx_table *table, struct nmx_page *page, uint64_t low, uint64_t high, bool anew)

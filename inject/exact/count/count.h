@@ -32,6 +32,7 @@ struct nmx_page {
 
 struct nmx_thread {
     struct nmx_page *cache[NMX_CACHE];
+    bool tracing;           /* accesses are sent one by one, too: then `left` has no access take the short way */
     int64_t left;           /* accesses until the clock is looked at; the kernel puts 0 here in the child of a fork. Natively,
                              * while one is counted: the stack pointer then, negative */
     uint64_t next_read, next_write; /* where the pieces of the access that is being made go on */
@@ -41,7 +42,7 @@ struct nmx_thread {
 extern __thread struct nmx_thread *nmx_self;
 
 /* The slow path: a page that is not in the cache, and every million accesses. */
-void nmx_count_slowly(uint64_t address, uint64_t ip, bool write);
+void nmx_count_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write);
 
 /* Its parts. The calling thread's counters; NULL if there is no memory for them. */
 struct nmx_thread *nmx_begin_thread(void);
@@ -49,8 +50,12 @@ struct nmx_thread *nmx_begin_thread(void);
 struct nmx_page *nmx_known(struct nmx_thread *self, uint64_t address, bool write);
 /* Finds or adds it. */
 struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip, bool write);
-/* Sends what was counted if it is time to. */
+/* Sends what was counted if it is time to, and finds out whether accesses are to be sent one by one. */
 void nmx_look(struct nmx_thread *self);
+/* Sends an access while they are sent one by one; `left` until the next look. */
+int64_t nmx_trace_one(struct nmx_thread *self, uint64_t address, unsigned bytes, uint64_t ip, bool write, int64_t left);
+/* Sends a piece more of the access that was sent last. */
+void nmx_trace_more(struct nmx_thread *self, uint64_t address, unsigned bytes, uint64_t ip, bool write);
 
 /* Sends and forgets what all threads have counted from `low` to `high`. `anew`: what comes to be there is looked at anew. */
 void nmx_take(uint64_t low, uint64_t high, bool anew);
@@ -85,7 +90,7 @@ static inline void nmx_add(struct nmx_page *page, uint64_t address, bool write)
         counter->reads++;
 }
 
-static inline void nmx_count(uint64_t address, uint64_t ip, bool write)
+static inline void nmx_count(uint64_t address, unsigned bytes, uint64_t ip, bool write)
 {
     struct nmx_thread *self = nmx_self;
     if (likely(self != NULL)) {
@@ -97,7 +102,7 @@ static inline void nmx_count(uint64_t address, uint64_t ip, bool write)
             return;
         }
     }
-    nmx_count_slowly(address, ip, write);
+    nmx_count_slowly(address, bytes, ip, write);
 }
 
 #endif

@@ -209,8 +209,9 @@ static bool make_room(struct nmx_writer *writer, uint64_t end)
     return true;
 }
 
-void nmx_emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, const uint64_t *payload, size_t count, const uint64_t *more,
-    size_t more_count)
+/* `aux2`: as in the header of an event. */
+static void emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, uint16_t aux2, const uint64_t *payload, size_t count,
+    const uint64_t *more, size_t more_count)
 {
     if (writer->ring == NULL || is_closed())
         return;
@@ -219,7 +220,7 @@ void nmx_emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, const uint
         return;
     uint64_t at = writer->position / 8;
     const uint64_t mask = ring_bytes / 8 - 1;
-    writer->words[at++ & mask] = aux | (uint64_t)type << 16 | words << 32;
+    writer->words[at++ & mask] = aux | (uint64_t)type << 16 | words << 32 | (uint64_t)aux2 << 48;
     writer->words[at++ & mask] = now();
     for (size_t i = 0; i < count; i++)
         writer->words[at++ & mask] = payload[i];
@@ -227,4 +228,32 @@ void nmx_emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, const uint
         writer->words[at++ & mask] = more[i];
     writer->position = end;
     __atomic_store_n(&writer->ring->head, end, __ATOMIC_RELEASE);
+}
+
+void nmx_emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, const uint64_t *payload, size_t count, const uint64_t *more,
+    size_t more_count)
+{
+    emit(writer, type, aux, 0, payload, count, more, more_count);
+}
+
+bool nmx_may_trace(void) { return nmm_load(&segment->trace_left) > 0; }
+
+static void emit_one(struct nmx_writer *writer, uint16_t type, uint64_t address, unsigned bytes, uint64_t ip, bool write)
+{
+    const uint64_t payload[] = {address, ip};
+    emit(writer, type, write ? 2 : 1, (uint16_t)bytes, payload, 2, NULL, 0);
+}
+
+bool nmx_emit_access(struct nmx_writer *writer, uint64_t address, unsigned bytes, uint64_t ip, bool write)
+{
+    /* Below zero it is as good as zero: each thread goes there once. */
+    if (__atomic_fetch_sub(&segment->trace_left, 1, __ATOMIC_RELAXED) <= 0)
+        return false;
+    emit_one(writer, NMM_ACCESS, address, bytes, ip, write);
+    return true;
+}
+
+void nmx_emit_more(struct nmx_writer *writer, uint64_t address, unsigned bytes, uint64_t ip, bool write)
+{
+    emit_one(writer, NMM_ACCESS_MORE, address, bytes, ip, write);
 }

@@ -37,4 +37,13 @@ void nmx_detach(struct nmx_writer *writer);
 void nmx_emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, const uint64_t *payload, size_t count, const uint64_t *more,
     size_t more_count);
 
+/* Whether accesses are to be sent one by one. */
+bool nmx_may_trace(void);
+
+/* Sends an access by itself; false if that is no longer wanted. */
+bool nmx_emit_access(struct nmx_writer *writer, uint64_t address, unsigned bytes, uint64_t ip, bool write);
+
+/* Sends a piece more of the access that was sent last. */
+void nmx_emit_more(struct nmx_writer *writer, uint64_t address, unsigned bytes, uint64_t ip, bool write);
+
 #endif

@@ -5,14 +5,18 @@
 
 #define ACCESS(name, size, write) \
     HOOK void __tsan_##name##size(void *where); \
-    HOOK void __tsan_##name##size(void *where) { nmx_access(where, write); } \
+    HOOK void __tsan_##name##size(void *where) { nmx_access(where, size, NMX_CALLER, write); } \
     HOOK void __tsan_##name##size##_pc(void *where, void *ip); \
-    HOOK void __tsan_##name##size##_pc(void *where, void *ip) { (void)ip, nmx_access(where, write); }
+    HOOK void __tsan_##name##size##_pc(void *where, void *ip) { (void)ip, nmx_access(where, size, NMX_CALLER, write); }
 
 /* Reads first, as the processor does. */
 #define BOTH(name, size) \
     HOOK void __tsan_##name##size(void *where); \
-    HOOK void __tsan_##name##size(void *where) { nmx_access(where, false), nmx_access(where, true); }
+    HOOK void __tsan_##name##size(void *where) \
+    { \
+        nmx_access(where, size, NMX_CALLER, false); \
+        nmx_access(where, size, NMX_CALLER, true); \
+    }
 
 #define SIZES(define, ...) \
     define(__VA_ARGS__, 1) define(__VA_ARGS__, 2) define(__VA_ARGS__, 4) define(__VA_ARGS__, 8) define(__VA_ARGS__, 16)
@@ -33,47 +37,47 @@ SIZES(BOTH, unaligned_read_write)
 
 /* Of objects with virtual functions: the pointer to their table. */
 HOOK void __tsan_vptr_read(void **where);
-HOOK void __tsan_vptr_read(void **where) { nmx_access(where, false); }
+HOOK void __tsan_vptr_read(void **where) { nmx_access(where, sizeof *where, NMX_CALLER, false); }
 HOOK void __tsan_vptr_update(void **where, void *table);
-HOOK void __tsan_vptr_update(void **where, void *table) { (void)table, nmx_access(where, true); }
+HOOK void __tsan_vptr_update(void **where, void *table) { (void)table, nmx_access(where, sizeof *where, NMX_CALLER, true); }
 
-void nmx_range(const volatile void *where, uint64_t bytes, bool write)
+void nmx_range(const volatile void *where, uint64_t bytes, uint64_t ip, bool write)
 {
     const volatile char *at = where;
     const uint64_t step = bytes == 32 || bytes == 64 ? bytes : 16;
     for (uint64_t done = 0; done < bytes; done += step)
-        nmx_access(at + done, write);
+        nmx_access(at + done, (unsigned)(bytes - done < step ? bytes - done : step), ip, write);
 }
 
 HOOK void __tsan_read_range(void *where, uint64_t bytes);
-HOOK void __tsan_read_range(void *where, uint64_t bytes) { nmx_range(where, bytes, false); }
+HOOK void __tsan_read_range(void *where, uint64_t bytes) { nmx_range(where, bytes, NMX_CALLER, false); }
 HOOK void __tsan_read_range_pc(void *where, uint64_t bytes, void *ip);
-HOOK void __tsan_read_range_pc(void *where, uint64_t bytes, void *ip) { (void)ip, nmx_range(where, bytes, false); }
+HOOK void __tsan_read_range_pc(void *where, uint64_t bytes, void *ip) { (void)ip, nmx_range(where, bytes, NMX_CALLER, false); }
 HOOK void __tsan_write_range(void *where, uint64_t bytes);
-HOOK void __tsan_write_range(void *where, uint64_t bytes) { nmx_range(where, bytes, true); }
+HOOK void __tsan_write_range(void *where, uint64_t bytes) { nmx_range(where, bytes, NMX_CALLER, true); }
 HOOK void __tsan_write_range_pc(void *where, uint64_t bytes, void *ip);
-HOOK void __tsan_write_range_pc(void *where, uint64_t bytes, void *ip) { (void)ip, nmx_range(where, bytes, true); }
+HOOK void __tsan_write_range_pc(void *where, uint64_t bytes, void *ip) { (void)ip, nmx_range(where, bytes, NMX_CALLER, true); }
 
 /* Newer clangs call these where the program copies. */
 HOOK void *__tsan_memcpy(void *to, const void *from, uint64_t bytes);
 HOOK void *__tsan_memcpy(void *to, const void *from, uint64_t bytes)
 {
-    nmx_range(from, bytes, false);
-    nmx_range(to, bytes, true);
+    nmx_range(from, bytes, NMX_CALLER, false);
+    nmx_range(to, bytes, NMX_CALLER, true);
     return memcpy(to, from, bytes);
 }
 
 HOOK void *__tsan_memmove(void *to, const void *from, uint64_t bytes);
 HOOK void *__tsan_memmove(void *to, const void *from, uint64_t bytes)
 {
-    nmx_range(from, bytes, false);
-    nmx_range(to, bytes, true);
+    nmx_range(from, bytes, NMX_CALLER, false);
+    nmx_range(to, bytes, NMX_CALLER, true);
     return memmove(to, from, bytes);
 }
 
 HOOK void *__tsan_memset(void *to, int value, uint64_t bytes);
 HOOK void *__tsan_memset(void *to, int value, uint64_t bytes)
 {
-    nmx_range(to, bytes, true);
+    nmx_range(to, bytes, NMX_CALLER, true);
     return memset(to, value, bytes);
 }

@@ -13,7 +13,10 @@
 
 #define HOOK __attribute__((visibility("default")))
 
-void nmx_slowly(uint64_t address, bool write);
+/* In a hook: what the program executes next. */
+#define NMX_CALLER ((uint64_t)__builtin_return_address(0))
+
+void nmx_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write);
 
 #define nmx_signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
@@ -24,7 +27,7 @@ static inline uintptr_t nmx_stack_pointer(void)
     return here;
 }
 
-static inline __attribute__((always_inline)) void nmx_access(const volatile void *where, bool write)
+static inline __attribute__((always_inline)) void nmx_access(const volatile void *where, unsigned bytes, uint64_t ip, bool write)
 {
     const uint64_t address = (uint64_t)where;
     struct nmx_thread *self = nmx_self;
@@ -44,10 +47,10 @@ static inline __attribute__((always_inline)) void nmx_access(const volatile void
             nmm_store(&self->left, left);
         }
     }
-    nmx_slowly(address, write);
+    nmx_slowly(address, bytes, ip, write);
 }
 
 /* An access of many bytes: a vector is one, as of an instruction; more than that is copied 16 bytes at a time. */
-void nmx_range(const volatile void *where, uint64_t bytes, bool write);
+void nmx_range(const volatile void *where, uint64_t bytes, uint64_t ip, bool write);
 
 #endif

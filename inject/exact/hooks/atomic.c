@@ -22,13 +22,13 @@ static inline bool is_sequential(int order)
     HOOK of##bits __tsan_atomic##bits##_load(const volatile of##bits *where, int order) \
     { \
         (void)order; \
-        nmx_access(where, false); \
+        nmx_access(where, sizeof *where, NMX_CALLER, false); \
         return __atomic_load_n(where, __ATOMIC_SEQ_CST); \
     } \
     HOOK void __tsan_atomic##bits##_store(volatile of##bits *where, of##bits value, int order); \
     HOOK void __tsan_atomic##bits##_store(volatile of##bits *where, of##bits value, int order) \
     { \
-        nmx_access(where, true); \
+        nmx_access(where, sizeof *where, NMX_CALLER, true); \
         if (is_sequential(order)) \
             __atomic_store_n(where, value, __ATOMIC_SEQ_CST); \
         else \
@@ -40,8 +40,8 @@ static inline bool is_sequential(int order)
     HOOK of##bits __tsan_atomic##bits##_##name(volatile of##bits *where, of##bits value, int order) \
     { \
         (void)order; \
-        nmx_access(where, false); \
-        nmx_access(where, true); \
+        nmx_access(where, sizeof *where, NMX_CALLER, false); \
+        nmx_access(where, sizeof *where, NMX_CALLER, true); \
         return how; \
     }
 
@@ -52,8 +52,8 @@ static inline bool is_sequential(int order)
         volatile of##bits *where, of##bits *expected, of##bits value, int order, int failed) \
     { \
         (void)order, (void)failed; \
-        nmx_access(where, false); \
-        nmx_access(where, true); \
+        nmx_access(where, sizeof *where, NMX_CALLER, false); \
+        nmx_access(where, sizeof *where, NMX_CALLER, true); \
         const of##bits wanted = *expected, seen = SWAPPED(bits, where, wanted, value); \
         if (seen == wanted) \
             return true; \
@@ -68,8 +68,8 @@ static inline bool is_sequential(int order)
         volatile of##bits *where, of##bits expected, of##bits value, int order, int failed) \
     { \
         (void)order, (void)failed; \
-        nmx_access(where, false); \
-        nmx_access(where, true); \
+        nmx_access(where, sizeof *where, NMX_CALLER, false); \
+        nmx_access(where, sizeof *where, NMX_CALLER, true); \
         return SWAPPED(bits, where, expected, value); \
     }
 
@@ -133,7 +133,7 @@ HOOK of128 __tsan_atomic128_load(const volatile of128 *where, int order);
 HOOK of128 __tsan_atomic128_load(const volatile of128 *where, int order)
 {
     (void)order;
-    nmx_access(where, false);
+    nmx_access(where, sizeof *where, NMX_CALLER, false);
     return load128(where);
 }
 
@@ -141,7 +141,7 @@ HOOK void __tsan_atomic128_store(volatile of128 *where, of128 value, int order);
 HOOK void __tsan_atomic128_store(volatile of128 *where, of128 value, int order)
 {
     (void)order;
-    nmx_access(where, true);
+    nmx_access(where, sizeof *where, NMX_CALLER, true);
     swap128(where, value);
 }
 

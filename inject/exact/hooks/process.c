@@ -118,7 +118,7 @@ static void child_of_old_kernel(void)
 /* ---- Accesses */
 
 /* One access of a handler, or of a process that ends. */
-static void send_one(uint64_t address, bool write)
+static void send_one(uint64_t address, unsigned bytes, uint64_t ip, bool write)
 {
     const uint64_t before = block_signals();
     know_if_forked();
@@ -127,6 +127,8 @@ static void send_one(uint64_t address, bool write)
     if (writer) {
         const uint64_t payload[] = {address & ~3ull, (uint64_t)nmm_gettid(), write ? 1ull << 32 : 1};
         nmx_emit(writer, NMM_ACCESSES, 0, payload, 3, NULL, 0);
+        if (unlikely(nmx_may_trace()))
+            nmx_emit_access(writer, address, bytes, ip, write);
         if (self && nmm_load(&self->left) == ENDING)
             nmx_emit(writer, NMM_COUNTED, 0, NULL, 0, NULL, 0);
     }
@@ -162,7 +164,7 @@ static NMM_COLD struct nmx_thread *begin(void)
     return self;
 }
 
-void nmx_slowly(uint64_t address, bool write)
+void nmx_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write)
 {
     struct nmx_thread *self = nmx_self;
     if (unlikely(self == NULL || nmm_load(&state) != COUNTING || nmm_load(alive) == 0) && (self = begin()) == NULL)
@@ -171,7 +173,7 @@ void nmx_slowly(uint64_t address, bool write)
     int64_t left = nmm_load(&self->left);
     if (unlikely(left < 0)) {
         if (left == ENDING || !was_left((uintptr_t)-left, here)) {
-            send_one(address, write);
+            send_one(address, bytes, ip, write);
             return;
         }
         left = NMX_LOOK;
@@ -191,8 +193,14 @@ void nmx_slowly(uint64_t address, bool write)
         let_signals(before);
     }
     nmx_add(page, address, write);
+    left--;
+    if (unlikely(self->tracing)) {
+        const uint64_t before = block_signals();
+        left = nmx_trace_one(self, address, bytes, ip, write, left);
+        let_signals(before);
+    }
     nmx_signal_fence();
-    nmm_store(&self->left, left - 1);
+    nmm_store(&self->left, left);
 }
 
 /* ---- What the library tells */

@@ -62,9 +62,10 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
 {
     (void)vcpu;
     const unsigned kind = kind_of(info);
-    nmx_count(address, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
+    const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
+    nmx_count(address, bytes, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
     if (unlikely(kind == QEMU_PLUGIN_MEM_RW))
-        nmx_count(address, (uint64_t)ip, false);
+        nmx_count(address, bytes, (uint64_t)ip, false);
 }
 
 /* An instruction whose accesses come in pieces is about to run. */
@@ -79,9 +80,12 @@ static void on_pieces(unsigned vcpu, void *ip)
 static void piece(qemu_plugin_meminfo_t info, uint64_t address, uint64_t ip, bool write)
 {
     const bool goes_on = nmx_self != NULL && address == (write ? nmx_self->next_write : nmx_self->next_read);
+    const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
     if (!goes_on)
-        nmx_count(address, ip, write);
-    const uint64_t next = address + (1u << qemu_plugin_mem_size_shift(info));
+        nmx_count(address, bytes, ip, write);
+    else if (unlikely(nmx_self->tracing))
+        nmx_trace_more(nmx_self, address, bytes, ip, write);
+    const uint64_t next = address + bytes;
     if (write)
         nmx_self->next_write = next;
     else

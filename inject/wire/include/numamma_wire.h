@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 9u
+#define NMM_WIRE_VERSION 10u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -89,7 +89,8 @@ struct nmm_segment {
     uint32_t no_ring;       /* 1: a whole wait for a free ring was in vain; the recorder clears it when it releases one */
     uint32_t pad1;
     uint64_t lost_filtered; /* writers: events of threads that could not claim a ring under a filter of system calls */
-    uint64_t pad2;
+    int64_t trace_left;     /* accesses that are to be sent as NMM_ACCESS: the recorder sets it, writers count it down; 0 or
+                             * less: none are */
     uint64_t reserved[48];
 };
 
@@ -210,6 +211,11 @@ enum nmm_event_type {
     NMM_PHASE = 21,
     /* aux: 1 samples are wanted from here on, 0 no longer. payload: none */
     NMM_WANTED = 22,
+    /* Again of the plug-in and of the library of hooks: an access by itself, while `trace_left` is positive. aux: 1 read, 2 write;
+     * aux2: its bytes. payload: address, address of the instruction (from hooks, of what follows the call) */
+    NMM_ACCESS = 23,
+    /* More of the access that this thread sent last: what QEMU makes in pieces. The same; the address is where it goes on */
+    NMM_ACCESS_MORE = 24,
 };
 #define NMM_TEXT_WORDS 32u
 

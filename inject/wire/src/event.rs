@@ -134,6 +134,23 @@ pub enum Event {
     },
     /// Samples are wanted from here on, or no longer.
     Wanted(bool),
+    /// An access by itself.
+    Access(AccessAt),
+    /// More of the access that the thread told of last.
+    AccessMore(AccessAt),
+}
+
+/// An access, or a piece of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessAt {
+    /// Where it begins.
+    pub address: u64,
+    /// Its width.
+    pub bytes: u16,
+    /// By which instruction; from hooks, the one that follows the call.
+    pub ip: u64,
+    /// Whether it writes.
+    pub write: bool,
 }
 
 /// How often four bytes were accessed.
@@ -258,7 +275,7 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::STACK => payload.max(1),
         kind::COUNTED | kind::WANTED => 0,
         kind::UNSUPPORTED | kind::UNLABEL => 1,
-        kind::TOUCH => 2,
+        kind::TOUCH | kind::ACCESS | kind::ACCESS_MORE => 2,
         kind::ACCESSES => payload.max(2),
         kind::COUNTING | kind::PHASE => payload,
         kind::LABEL => payload.max(2),
@@ -274,6 +291,7 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         text.truncate(text.iter().position(|&byte| byte == 0).unwrap_or(text.len()));
         text
     };
+    let access = || AccessAt { address: arg(0), bytes: head.aux2, ip: arg(1), write: head.aux == 2 };
     let event = match head.kind {
         kind::PROCESS => Event::Process {
             pid: arg(0) as i32,
@@ -334,6 +352,8 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::UNLABEL => Event::Unlabel { address: arg(0) },
         kind::PHASE => Event::Phase { name: text(0) },
         kind::WANTED => Event::Wanted(head.aux != 0),
+        kind::ACCESS => Event::Access(access()),
+        kind::ACCESS_MORE => Event::AccessMore(access()),
         _ => Event::Dlclose,
     };
     Ok(Stamped { time: word(1), event })

@@ -1,9 +1,9 @@
 //! The header's structures and constants, field by field. Nothing here is documented twice: see `numamma_wire.h`.
 #![allow(missing_docs)]
 
-use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
@@ -42,7 +42,7 @@ pub struct SegmentHeader {
     pub no_ring: AtomicU32,
     pub pad1: AtomicU32,
     pub lost_filtered: AtomicU64,
-    pub pad2: AtomicU64,
+    pub trace_left: AtomicI64,
     pub reserved: [AtomicU64; 48],
 }
 
@@ -123,4 +123,6 @@ pub mod kind {
     pub const UNLABEL: u16 = 20;
     pub const PHASE: u16 = 21;
     pub const WANTED: u16 = 22;
+    pub const ACCESS: u16 = 23;
+    pub const ACCESS_MORE: u16 = 24;
 }

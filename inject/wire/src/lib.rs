@@ -19,7 +19,7 @@ mod segment;
 mod shared_plan;
 
 pub use bell::{Bell, Woken};
-pub use event::{Accessed, Api, Event, Malformed, Stamped, Unsupported, is_younger};
+pub use event::{AccessAt, Accessed, Api, Event, Malformed, Stamped, Unsupported, is_younger};
 pub use ring::{Drained, Losses, Owner, Ring, RingState};
 pub use segment::{Clock, ENVIRONMENT, Options, Segment};
 pub use shared_plan::{SharedPlan, Tables};

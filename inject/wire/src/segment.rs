@@ -225,6 +225,16 @@ impl Segment {
         self.header().muted.load(Relaxed)
     }
 
+    /// Asks that so many accesses be sent one by one from now on; 0: none any more.
+    pub fn trace(&self, accesses: u64) {
+        self.header().trace_left.store(i64::try_from(accesses).unwrap_or(i64::MAX), SeqCst);
+    }
+
+    /// Whether accesses are still asked for.
+    pub fn is_traced(&self) -> bool {
+        self.header().trace_left.load(SeqCst) > 0
+    }
+
     /// Tells writers that nobody reads any more: they stop writing, and never wait. Done on drop too.
     pub fn close(&self) {
         self.header().closed.store(1, SeqCst);

@@ -48,7 +48,7 @@ fn mirror() -> BTreeMap<String, u64> {
         no_ring,
         pad1,
         lost_filtered,
-        pad2,
+        trace_left,
         reserved
     );
     structure!(
@@ -93,6 +93,8 @@ fn mirror() -> BTreeMap<String, u64> {
         ("UNLABEL", layout::kind::UNLABEL),
         ("PHASE", layout::kind::PHASE),
         ("WANTED", layout::kind::WANTED),
+        ("ACCESS", layout::kind::ACCESS),
+        ("ACCESS_MORE", layout::kind::ACCESS_MORE),
         ("MALLOC", Api::Malloc as u16),
         ("CALLOC", Api::Calloc as u16),
         ("REALLOC", Api::Realloc as u16),

@@ -23,6 +23,14 @@ export interface Sampler {
   hooks: boolean;
   controls: Controls;
   bursts: Bursts | null;
+  trace: Trace | null;
+}
+
+export interface Trace {
+  most: number;
+  accesses: number;
+  after_s: number;
+  for_s: number | null;
 }
 
 export interface Bursts {

@@ -95,6 +95,7 @@ pub fn recording(command: &[OsString], output: &Path, force: bool, environment: 
         ranges: Vec::new(),
         max_samples: 50_000_000,
         bursts: None,
+        trace: None,
         environment,
     }
 }

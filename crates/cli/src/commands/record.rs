@@ -23,16 +23,18 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
     if sampler == Sampler::Exact && (arguments.rate.is_some() || arguments.period.is_some()) {
         return Err(Failure::new("--sampler exact counts every access: leave out --rate and --period"));
     }
-    let part = arguments.after.is_some()
-        || arguments.lasting.is_some()
-        || arguments.marked
+    let when = arguments.after.is_some() || arguments.lasting.is_some();
+    let part = arguments.marked
         || !arguments.functions.is_empty()
         || !arguments.object.is_empty()
         || !arguments.range.is_empty();
-    if sampler == Sampler::Exact && part {
+    if sampler == Sampler::Exact && (part || (when && arguments.trace.is_none())) {
         return Err(Failure::new(
-            "--sampler exact counts the whole run: leave out --after, --for, --marked, --in, --object and --range",
+            "--sampler exact counts the whole run: leave out --marked, --in, --object and --range; --after and --for go with --trace",
         ));
+    }
+    if sampler != Sampler::Exact && arguments.trace.is_some() {
+        return Err(Failure::new("--trace needs every access: add --sampler exact"));
     }
     if arguments.bursts.is_some() && (sampler == Sampler::Exact || !arguments.functions.is_empty()) {
         return Err(Failure::new("--bursts goes with neither --sampler exact nor --in: leave it out"));
@@ -64,6 +66,7 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         ranges: arguments.range,
         max_samples: arguments.max_samples,
         bursts: arguments.bursts.map(|percent| percent / 100.0),
+        trace: arguments.trace,
         environment: Vec::new(),
     })
     .map_err(|error| Failure::with_code(&error, error.exit_code()))?;

@@ -14,9 +14,11 @@
 pub mod command;
 mod counts;
 mod process;
+mod trace;
 
 pub use counts::Counts;
 pub use process::Emulated;
+pub use trace::{Traced, Tracing};
 
 use numamma_trace::{Access, FirstTouchRow};
 use numamma_wire::{Accessed, Event, Unsupported};
@@ -33,6 +35,8 @@ impl Session {
             Event::Accesses { address, tid, ref counts } => self.accessed(time, pid, tid, address, counts),
             Event::Counted => self.emulated().all_sent(pid),
             Event::Touch { address, ip, write } => self.touched_first(time, pid, tid, address, ip, write),
+            Event::Access(at) => self.traced(time, pid, tid, at),
+            Event::AccessMore(at) => self.traced_more(time, pid, tid, at),
             Event::Unsupported(what) => match what {
                 Unsupported::Instruction(ip) => self.emulated().unknown_instruction = Some((pid, ip)),
                 Unsupported::Call(number) => self.emulated().lacks(number),

@@ -27,6 +27,9 @@ pub fn render(findings: &Findings, page: &Page) -> String {
     if let Some(bursts) = bursts(findings, page) {
         out += &page.labelled("  bursts", &bursts);
     }
+    if let Some(trace) = trace(findings, page) {
+        out += &page.labelled("  trace", &trace);
+    }
     if let Some(kept) = kept(findings, page) {
         out += &page.labelled("  kept", &kept);
     }
@@ -106,6 +109,21 @@ fn bursts(findings: &Findings, page: &Page) -> Option<String> {
     ];
     if bursts.assumed {
         parts.push("numbers of accesses: only their ratios are known".to_owned());
+    }
+    Some(parts.join(page.pen.dot()))
+}
+
+/// Accesses that are in the dataset one by one.
+fn trace(findings: &Findings, page: &Page) -> Option<String> {
+    let trace = findings.sampler.trace?;
+    let from = finite(trace.after_s);
+    let mut parts = vec![
+        format!("{} accesses one by one, in trace.parquet", units::grouped(trace.accesses)),
+        if from > 0.0 { format!("from {}", units::seconds(from)) } else { "from the start".to_owned() },
+    ];
+    parts.extend(trace.for_s.map(|time| format!("for {}", units::seconds(finite(time)))));
+    if trace.accesses >= trace.most {
+        parts.push("as many as were wanted".to_owned());
     }
     Some(parts.join(page.pen.dot()))
 }

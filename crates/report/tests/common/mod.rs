@@ -34,6 +34,7 @@ pub fn findings() -> Findings {
             only: None,
             hooks: false,
             bursts: None,
+            trace: None,
             controls: Default::default(),
         },
         samples: Samples {
