@@ -9,7 +9,7 @@
 //! With W all weight, s the object's share and e a ground's relative error, of one loop in all threads:
 //!
 //! ```text
-//!   Var(s) W^2 = sum over loops ((W_object,loop - s W_loop) e)^2
+//!   Var(s) W^2 = sum over loops, bursts and their classes ((W_object,loop - s W_loop) e)^2
 //!              + sum over instructions W_i^2 p (1 - p) / n            p: part of the n rows that are in the object
 //!              + sum over instructions ((U_object,i - s U_i) E)^2      U: weight without ground, E its relative error
 //! ```
@@ -43,17 +43,28 @@ const Z: f64 = 1.959_963_984_540_054;
 pub struct Accuracy {
     /// All accesses.
     weight: f64,
-    /// By ground: its loop, as an address.
-    loops: FxHashMap<i32, i64>,
-    /// Relative errors of loops.
-    errors: FxHashMap<i64, f64>,
-    /// Weight on each loop.
-    on: FxHashMap<i64, f64>,
+    /// By ground: what it is off by together with others, a loop or a burst, and the class of a burst.
+    causes: FxHashMap<i32, (Cause, Option<Cause>)>,
+    /// Relative errors of causes.
+    errors: FxHashMap<Cause, f64>,
+    /// Weight on each of them.
+    on: FxHashMap<Cause, f64>,
     /// Of all instructions: squares of their weight without ground.
     groundless: f64,
     /// Accesses that no row stands for, as a standard error.
     unseen: f64,
     groups: FxHashMap<GroupId, Group>,
+}
+
+/// What makes counts wrong, all by the same part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Cause {
+    /// How often a loop ran, by the address of its first instruction.
+    Loop(i64),
+    /// That a burst was taken at all, by its ground.
+    Burst(i32),
+    /// How fast the code of a class is.
+    Class(i32),
 }
 
 /// Sums over the instructions that access a group.
@@ -76,14 +87,17 @@ impl Accuracy {
         let unseen = dataset.meta().sampler.unseen.max(0.0);
         let mut accuracy = Accuracy { weight: counters.data.accesses(), unseen, ..Accuracy::default() };
         for row in dataset.read::<GroundRow>()? {
-            // What is of no loop stands alone, and there is no code at such addresses.
-            let key = if row.ip < 0 { i64::MIN + i64::from(row.ground) } else { row.ip };
-            accuracy.loops.insert(row.ground, key);
-            let error = accuracy.errors.entry(key).or_default();
-            *error = error.max(row.error);
+            let cause = if row.ip < 0 { Cause::Burst(row.ground) } else { Cause::Loop(row.ip) };
+            let class = (row.class >= 0).then_some(Cause::Class(row.class));
+            accuracy.causes.insert(row.ground, (cause, class));
+            for (cause, of) in [(Some(cause), row.error), (class, row.class_error)] {
+                let Some(cause) = cause else { continue };
+                let error = accuracy.errors.entry(cause).or_default();
+                *error = error.max(of);
+            }
         }
         for group in &counters.groups {
-            for (of, weight) in accuracy.by_loop(&group.grounds) {
+            for (of, weight) in accuracy.by_cause(&group.grounds) {
                 *accuracy.on.entry(of).or_default() += weight;
             }
         }
@@ -113,14 +127,17 @@ impl Accuracy {
         }
     }
 
-    /// Weight by loop. The counters of all threads tell of one loop's rounds, so what is wrong there is wrong in all of them.
-    fn by_loop(&self, grounds: &FxHashMap<i32, f64>) -> FxHashMap<i64, f64> {
-        let mut by_loop = FxHashMap::default();
+    /// Weight by what may be wrong with it. The counters of all threads tell of one loop's rounds, so what is wrong there is wrong in
+    /// all of them.
+    fn by_cause(&self, grounds: &FxHashMap<i32, f64>) -> FxHashMap<Cause, f64> {
+        let mut by_cause = FxHashMap::default();
         for (ground, weight) in grounds {
             // A recording that was cut short has no table of grounds.
-            *by_loop.entry(self.loops.get(ground).copied().unwrap_or_default()).or_default() += weight;
+            let (cause, class) = self.causes.get(ground).copied().unwrap_or((Cause::Loop(0), None));
+            *by_cause.entry(cause).or_default() += weight;
+            class.into_iter().for_each(|class| *by_cause.entry(class).or_default() += weight);
         }
-        by_loop
+        by_cause
     }
 
     /// Half-width of the 95 % interval of a group's share.
@@ -131,7 +148,7 @@ impl Accuracy {
         }
         let share = of.all.accesses() / self.weight;
         let sums = self.groups.get(&group).copied().unwrap_or_default();
-        let own = self.by_loop(&of.grounds);
+        let own = self.by_cause(&of.grounds);
         let grounds: f64 = self
             .on
             .iter()
@@ -202,9 +219,9 @@ mod tests {
     fn accuracy(counters: &Counters) -> Accuracy {
         let mut accuracy = Accuracy {
             weight: 200.0,
-            loops: [(0, 0x40)].into_iter().collect(),
-            errors: [(0x40, 0.1)].into_iter().collect(),
-            on: [(0x40, 100.0)].into_iter().collect(),
+            causes: [(0, (Cause::Loop(0x40), None))].into_iter().collect(),
+            errors: [(Cause::Loop(0x40), 0.1)].into_iter().collect(),
+            on: [(Cause::Loop(0x40), 100.0)].into_iter().collect(),
             ..Accuracy::default()
         };
         counters.code.values().for_each(|by_group| accuracy.instruction(by_group));
@@ -245,9 +262,41 @@ mod tests {
     #[test]
     fn threads_that_share_a_loop_share_its_error() {
         let mut accuracy = Accuracy::default();
-        accuracy.loops.extend([(0, 0x40), (1, 0x40), (2, 0x80)]);
+        let of = |address| (Cause::Loop(address), None);
+        accuracy.causes.extend([(0, of(0x40)), (1, of(0x40)), (2, of(0x80))]);
         let grounds = [(0, 1.0), (1, 2.0), (2, 4.0)].into_iter().collect();
-        let by_loop = accuracy.by_loop(&grounds);
-        assert_eq!((by_loop[&0x40], by_loop[&0x80]), (3.0, 4.0));
+        let by_cause = accuracy.by_cause(&grounds);
+        assert_eq!((by_cause[&Cause::Loop(0x40)], by_cause[&Cause::Loop(0x80)]), (3.0, 4.0));
+    }
+
+    /// A class that all is of may be off by any part: shares are not.
+    #[test]
+    fn what_is_wrong_with_a_class_is_wrong_with_all_of_it() {
+        let error = |class_of_second: i32| {
+            let mut counters = counters();
+            for (number, (group, weight)) in counters.groups.iter_mut().zip([150.0, 50.0]).enumerate() {
+                group.grounds = [(number as i32, weight)].into_iter().collect();
+                group.all.groundless = 0.0;
+            }
+            counters.data.groundless = 0.0;
+            let causes = [
+                (0, (Cause::Burst(0), Some(Cause::Class(0)))),
+                (1, (Cause::Burst(1), Some(Cause::Class(class_of_second)))),
+            ];
+            let mut accuracy = Accuracy { weight: 200.0, causes: causes.into_iter().collect(), ..Accuracy::default() };
+            accuracy.errors = [(Cause::Class(0), 0.5), (Cause::Class(1), 0.5)].into_iter().collect();
+            for group in &counters.groups {
+                for (cause, weight) in accuracy.by_cause(&group.grounds) {
+                    *accuracy.on.entry(cause).or_default() += weight;
+                }
+            }
+            // That of the bursts themselves is left out here.
+            accuracy.errors.extend([(Cause::Burst(0), 0.0), (Cause::Burst(1), 0.0)]);
+            accuracy.error(0, &counters).unwrap()
+        };
+        assert_eq!(error(0), 0.0);
+        // ((150 - 3/4 150) / 2)^2 + ((0 - 3/4 50) / 2)^2
+        let expected = Z * (18.75_f64.powi(2) + 18.75_f64.powi(2)).sqrt() / 200.0;
+        assert!((error(1) - expected).abs() < 1e-12, "{}", error(1));
     }
 }

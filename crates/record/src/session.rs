@@ -6,7 +6,7 @@ use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bursts::counts::Counts as Estimate;
-use crate::bursts::survey::Survey;
+use crate::bursts::survey::{Stretch, Survey};
 use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
 use crate::clock::counts::evidence::{Clock, Sample};
@@ -403,8 +403,10 @@ impl Session {
             let costs = blamed && n == 0;
             let (touched, _) = self.touch(process, thread, access.addr, time);
             let row_ip = code.ops[access.op].ip.wrapping_add(located.bias);
-            if let Some((number, instruction)) = stretch {
-                self.survey.learn(process, row_ip, (number, instruction.map(|(function, _)| (function, access.op))));
+            if let Some((number, Some((function, _)))) = stretch {
+                let of = Stretch::Function(function, learnt.innermost_loop(code, access.op));
+                let number = self.survey.stretch_beside(number, of);
+                self.survey.learn(process, row_ip, (number, Some((function, access.op))));
             }
             if access.accesses > 0.0 {
                 let weight = access.accesses * self.thinning.factor() as f32;

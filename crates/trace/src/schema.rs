@@ -36,6 +36,8 @@ table! {
         ip: i64 = "Run-time address of the first instruction of the innermost loop whose code it is of; -1 for a burst.",
         samples: i64 = "Samples of the thread in that code; 0 for a burst.",
         error: f64 = "Relative standard error of the number of runs, the same for all rows with this ground.",
+        class: i32 = "Of a burst: the number of the code that runs together with that where it began; -1 if none." or -1,
+        class_error: f64 = "Relative standard error of how fast that code is, the same for all grounds of the class." or 0.0,
     }
 }
 

@@ -32,13 +32,15 @@ impl<'a> Counts<'a> {
         let runs = |instruction| factors.runs.get(&instruction).copied();
         let surveyed = if survey.len() < LEAST_BURSTS { Surveyed::default() } else { survey.solve(runs, time) };
         let first = factors.grounds.len();
-        factors.grounds.extend(surveyed.bursts.iter().enumerate().map(|(number, &(thread, _))| GroundRow {
+        factors.grounds.extend(surveyed.bursts.iter().enumerate().map(|(number, burst)| GroundRow {
             ground: (first + number) as i32,
-            thread,
+            thread: burst.thread,
             // No loop's: each stands alone.
             ip: i64::from(NONE),
             samples: 0,
             error: ERROR_OF_ONE,
+            class: burst.class as i32,
+            class_error: burst.class_error,
         }));
         Self { factors, survey, surveyed, first }
     }
@@ -58,7 +60,7 @@ impl<'a> Counts<'a> {
         match self.surveyed.bursts.len() {
             0 => self.factors.unseen.hypot(self.factors.rowless),
             // As much as one more burst might have shown.
-            bursts => (self.surveyed.accesses / bursts as f64).hypot(self.factors.rowless),
+            _ => self.surveyed.unseen.hypot(self.factors.rowless),
         }
     }
 
@@ -68,7 +70,8 @@ impl<'a> Counts<'a> {
             return self.factors.covered;
         }
         let of_bursts = self.survey.covered();
-        let twice = self.factors.covered_of.iter().filter(|(function, _)| self.survey.has_seen(**function));
+        let seen = self.survey.functions();
+        let twice = self.factors.covered_of.iter().filter(|(function, _)| seen.contains(function));
         of_bursts + self.factors.covered - twice.map(|(_, samples)| samples).sum::<u64>()
     }
 
@@ -79,8 +82,8 @@ impl<'a> Counts<'a> {
             let number = row.ground as usize;
             let counted =
                 known.and_then(|(_, instruction)| instruction).is_some_and(|i| self.factors.runs.contains_key(&i));
-            let Some(&(_, each)) = self.surveyed.bursts.get(number).filter(|_| !counted) else { return false };
-            row.accesses *= each as f32;
+            let Some(burst) = self.surveyed.bursts.get(number).filter(|_| !counted) else { return false };
+            row.accesses *= burst.each as f32;
             row.ground = (self.first + number) as i32;
             return row.accesses > 0.0;
         }

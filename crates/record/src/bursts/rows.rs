@@ -4,6 +4,7 @@ use numamma_trace::{Access, PartSampleRow, Rule};
 
 use super::survey::Stretch;
 use super::{Burst, Shared};
+use crate::clock::code::CodeSite;
 use crate::clock::counts::Instruction;
 use crate::collect::now;
 use crate::objects::is_ours;
@@ -22,10 +23,10 @@ impl Session {
             return known;
         }
         let place = self.place(process, ip);
-        let found = place.and_then(|place| self.code.function(&mut self.modules, place));
+        let found = place.and_then(|place| self.code.site(&mut self.modules, place));
         let (stretch, instruction) = match found {
-            Some((function, index)) => {
-                (Stretch::Function(function.0, function.1), index.map(|index| (function, index)))
+            Some(CodeSite { function, index, innermost }) => {
+                (Stretch::Function(function, innermost), index.map(|index| (function, index)))
             }
             None => (Stretch::Page(process, ip / CODE_PAGE), None),
         };

@@ -51,6 +51,16 @@ pub struct Located {
     pub bias: u64,
 }
 
+/// What holds an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSite {
+    pub function: Function,
+    /// Which of its instructions it is.
+    pub index: Option<usize>,
+    /// The innermost loop that this is in.
+    pub innermost: Option<usize>,
+}
+
 /// Code from memory, with the bytes that it was.
 type Window = (Vec<u8>, Rc<RefCell<Unit>>);
 
@@ -99,16 +109,15 @@ impl CodeCache {
             .map_or(Access::Unknown, |located| access(&located.unit.borrow().code.ops[located.index]))
     }
 
-    /// The function of a file that holds an address there, and which of its instructions that is; `None` if its bounds are not known.
-    pub fn function(
-        &mut self,
-        modules: &mut ModuleStore,
-        (path, vaddr): (PathId, u64),
-    ) -> Option<(Function, Option<usize>)> {
+    /// What holds an address of a file; `None` if the bounds of its function are not known.
+    pub fn site(&mut self, modules: &mut ModuleStore, (path, vaddr): (PathId, u64)) -> Option<CodeSite> {
         let bounds = modules.get(path)?.function_bounds(vaddr).filter(|f| f.end - f.start <= MAX_FUNCTION)?;
         let unit = self.unit(modules, path, bounds.start, bounds.end)?;
-        let index = unit.borrow().code.index(vaddr);
-        Some(((path, bounds.start), index))
+        let mut unit = unit.borrow_mut();
+        let (code, _, learnt) = unit.parts();
+        let index = code.index(vaddr);
+        let innermost = index.and_then(|index| learnt.innermost_loop(code, index));
+        Some(CodeSite { function: (path, bounds.start), index, innermost })
     }
 
     /// What turns the weights of samples' rows into counts of accesses. `period`: nanoseconds of the program's

@@ -66,6 +66,12 @@ impl Learnt {
         self.threads.entry(thread).or_default().add(code, graph, sample);
     }
 
+    /// The innermost loop that instruction `op` is in, by number; `None` if it is in none.
+    pub fn innermost_loop(&mut self, code: &Code, op: usize) -> Option<usize> {
+        let graph = self.graph.get_or_insert_with(|| Graph::of(code));
+        graph.loops_of(graph.block_of(op)).next()
+    }
+
     /// Adds a row that was made of instruction `op`.
     pub fn weigh(&mut self, key: RowKey, op: usize, weight: f32) {
         let of = self.weights.entry(key).or_default();
@@ -92,7 +98,8 @@ impl Learnt {
     }
 
     fn solve(&self, code: &Code, time: Time) -> Option<(Evidence, Frequencies)> {
-        let graph = self.graph.as_ref()?;
+        // Of code that only bursts came by there is a graph, and nothing else.
+        let graph = self.graph.as_ref().filter(|_| !self.threads.is_empty())?;
         let evidence = self.pooled();
         let frequencies = frequency::solve(code, graph, &evidence, time);
         Some((evidence, frequencies))
@@ -152,6 +159,8 @@ impl Learnt {
                         ip: code.ops[graph.blocks[of.header].first].ip.wrapping_add(bias) as i64,
                         samples: of.blocks.iter().map(seen).sum(),
                         error: errors[of.header].max(LEAST_ERROR),
+                        class: NONE,
+                        class_error: 0.0,
                     })
                 }),
                 _ => NONE,

@@ -1,17 +1,10 @@
 //! From bursts, each of which shows a few microseconds of a thread, to how often accesses were made in all.
 //!
-//! ```text
-//!   burst b stands for t_b of the program's time; it began in function f(b); of its l_b instructions c_bg are of function g
-//!
-//!   instructions of g    I_g = sum over b   t_b r_b c_bg / l_b          r_b: instructions in a nanosecond
-//!   rate where b began   r_b = I_f / T_f                                 T_f: the time that bursts which began in f stand for
-//! ```
-//!
-//! Moments are drawn from time, so slow code is where bursts begin too often. What they show of other code, a few thousand
-//! instructions on, need not be corrected: the second line gives each function's rate from how often bursts came to it, the first
-//! how often they came to it from those rates, and both together are solved by going round. That is the stationary distribution of
-//! a chain of Markov whose states are functions. Functions that no burst connects (phases of a program) keep the rate that is assumed
-//! for all of them.
+//! - [`flow`]: how fast the code is that each began in, relative to the other code that it is connected with;
+//! - [`classes`]: which code is connected, and how fast that is beside other code.
+
+mod classes;
+mod flow;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,27 +12,20 @@ use super::Burst;
 use super::taker::LENGTH;
 use crate::clock::code::Function;
 use crate::clock::counts::Instruction;
-use crate::space::mappings::PathId;
 use crate::tasks::ProcessId;
 
-/// Rounds of the solution.
-const ROUNDS: usize = 60;
-/// So many bursts' worth of the assumption that a function is as fast as all others: of functions that fewer begin in, what they execute
-/// is chance.
-const PRIOR: f64 = 20.0;
 /// A burst that ended early, at a system call, counts as if it had been at least so long: a few instructions tell little of what comes
 /// after them.
 const LEAST_LENGTH: f64 = 1000.0;
-/// Part of the time that both must tell of, so that the one is the measure of the other.
-const LEAST_SHOWN: f64 = 0.05;
-/// Instructions in a nanosecond where nothing tells.
-const RATE: f64 = 2.0;
+
+/// So many samples' worth of the assumption that bursts have met a stretch as often as samples.
+const FEW_SAMPLES: f64 = 5.0;
 
 /// A stretch of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stretch {
-    /// A function of a file, by its address there.
-    Function(PathId, u64),
+    /// An innermost loop of a function, or what of this is in none.
+    Function(Function, Option<usize>),
     /// Code that nobody knows the bounds of: a page of it.
     Page(ProcessId, u64),
 }
@@ -88,13 +74,25 @@ impl Taken {
     }
 }
 
+/// What a burst stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Weighed {
+    pub thread: i32,
+    /// So many executions, by each that it shows.
+    pub each: f64,
+    /// What code runs together with that where it began, by number.
+    pub class: usize,
+    /// By how much, relative, all bursts of that class may be off together: a standard error.
+    pub class_error: f64,
+}
+
 /// What bursts say in the end.
 #[derive(Debug, Default)]
 pub struct Surveyed {
-    /// Of each burst: thread, and the accesses that one in it stands for.
-    pub bursts: Vec<(i32, f64)>,
-    /// Accesses in all of them together.
-    pub accesses: f64,
+    /// Each burst.
+    pub bursts: Vec<Weighed>,
+    /// Accesses that one more might have shown: the root of the mean square.
+    pub unseen: f64,
     /// Whether nothing told how fast instructions are.
     pub assumed: bool,
 }
@@ -111,6 +109,11 @@ impl Survey {
             self.seen.push(false);
         }
         number
+    }
+
+    /// Numbers a stretch of the same code that `beside` is of.
+    pub fn stretch_beside(&mut self, beside: usize, stretch: Stretch) -> usize {
+        self.stretch(stretch, self.own[beside])
     }
 
     /// Counts a sample of the clock in a stretch, by its number; `at_data`: it is at a data access.
@@ -134,9 +137,14 @@ impl Survey {
         self.taken.iter().filter(|burst| burst.time > 0.0).count()
     }
 
-    /// Whether a burst was in that function.
-    pub fn has_seen(&self, function: Function) -> bool {
-        self.stretches.get(&Stretch::Function(function.0, function.1)).is_some_and(|&number| self.seen[number])
+    /// Functions that bursts were in.
+    pub fn functions(&self) -> FxHashSet<Function> {
+        let seen = self.stretches.iter().filter(|(_, number)| self.seen[**number]);
+        let functions = seen.filter_map(|(stretch, _)| match stretch {
+            Stretch::Function(function, _) => Some(*function),
+            Stretch::Page(..) => None,
+        });
+        functions.collect()
     }
 
     /// Where an instruction is, as far as that is known.
@@ -185,108 +193,52 @@ impl Survey {
         Some(self.taken.len() - 1)
     }
 
+    /// By stretch: what the time of a burst that began there is to be multiplied by, to be a part (0..1) of the program's. Samples are
+    /// many, and tell better than bursts how much of the time each stretch has (post-stratification); they also tell of the beginning,
+    /// when no burst is taken yet.
+    fn shares(&self) -> Vec<f64> {
+        let samples: f64 = self.samples.iter().sum();
+        let mut begun = vec![0.0; self.samples.len()];
+        self.taken.iter().for_each(|burst| begun[burst.start] += burst.time);
+        let total: f64 = begun.iter().sum();
+        let told = |(begun, of): (&f64, &f64)| (of + FEW_SAMPLES) / (begun / total * samples + FEW_SAMPLES);
+        let told: Vec<f64> = begun.iter().zip(&self.samples).map(told).collect();
+        let corrected: f64 = begun.iter().zip(&told).map(|(begun, told)| begun * told).sum();
+        told.into_iter().map(|told| told / corrected).collect()
+    }
+
     /// Solves. `runs`: how often an instruction was executed, where samples tell; `time`: the program's user time, nanoseconds.
     pub fn solve(&self, runs: impl Fn(Instruction) -> Option<f64>, time: f64) -> Surveyed {
-        let total: f64 = self.taken.iter().map(|burst| burst.time).sum();
-        if total <= 0.0 {
+        if self.len() == 0 {
             return Surveyed::default();
         }
-        let rates = self.rates();
-        let scale = time / total;
-        // Where both tell how often something was executed, they must tell the same.
-        let (mut counted, mut shown) = (0.0, 0.0);
-        let of_start: FxHashMap<usize, f64> =
-            self.taken.iter().zip(&rates).map(|(burst, rate)| (burst.start, *rate)).collect();
-        let mut told = FxHashSet::default();
-        for (&(start, instruction), &executed) in &self.executed {
-            if let Some(runs) = runs(instruction) {
-                counted += if told.insert(instruction) { runs } else { 0.0 };
-                shown += executed * scale * of_start.get(&start).copied().unwrap_or(1.0);
-            }
-        }
-        // A few of them may be anything.
-        let enough = shown > LEAST_SHOWN * time && counted > 0.0;
-        let rate = if enough { counted / shown } else { RATE };
+        let rows = self.rows();
+        let shares = self.shares();
+        let rates = self.rates(&rows, &shares);
+        let classes = self.classes(&rows, &rates, &shares, time, runs);
         // Of the time that a burst stands for, part is what came behind the system call at its end, which others show.
         let behind = self.behind_calls();
-        let mut whole: Vec<f64> =
-            self.taken.iter().zip(&rates).map(|(burst, of)| burst.time * scale * rate * of).collect();
+        let class = |burst: &Taken| classes.of_stretch[burst.start];
+        let instructions = |(burst, rate): (&Taken, &f64)| {
+            burst.time * shares[burst.start] * time * rate * classes.rates[class(burst)]
+        };
+        let mut whole: Vec<f64> = self.taken.iter().zip(&rates).map(instructions).collect();
         for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time > 0.0) {
             let Some(others) = burst.call.and_then(|call| behind.get(&call)) else { continue };
             let rest = whole[number] * (1.0 - burst.part());
             whole[number] -= rest;
             others.iter().for_each(|&other| whole[other] += rest / others.len() as f64);
         }
-        let bursts: Vec<(i32, f64)> =
-            self.taken.iter().zip(&whole).map(|(burst, whole)| (burst.thread, whole / burst.length)).collect();
-        let accesses = self.taken.iter().zip(&bursts).map(|(burst, (_, each))| burst.accesses * each).sum();
-        Surveyed { bursts, accesses, assumed: !enough }
-    }
-
-    /// Bursts that begin behind a system call, by where that is.
-    fn behind_calls(&self) -> FxHashMap<(ProcessId, u64), Vec<usize>> {
-        let mut behind: FxHashMap<(ProcessId, u64), Vec<usize>> = FxHashMap::default();
-        for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time == 0.0) {
-            behind.entry(burst.ip).or_default().push(number);
-        }
-        behind
-    }
-
-    /// Of each burst that stands for time, the parts of what it shows, of 1 in all: its own, and what follows the system call at its end.
-    fn rows(&self) -> Vec<Vec<(usize, f64)>> {
-        let behind = self.behind_calls();
-        // What follows each call, all in all.
-        let follow: FxHashMap<(ProcessId, u64), Vec<(usize, f64)>> = behind
-            .iter()
-            .map(|(&call, numbers)| {
-                let mut sum: FxHashMap<usize, f64> = FxHashMap::default();
-                for burst in numbers.iter().map(|&number| &self.taken[number]) {
-                    let of = burst.length * numbers.len() as f64;
-                    burst.parts.iter().for_each(|&(stretch, count)| *sum.entry(stretch).or_default() += count / of);
-                }
-                (call, sum.into_iter().collect())
-            })
-            .collect();
-        let row = |burst: &Taken| {
-            if burst.time <= 0.0 {
-                return Vec::new();
-            }
-            let rest = burst.call.and_then(|call| follow.get(&call));
-            let own = if rest.is_some() { burst.part() } else { 1.0 };
-            let parts = burst.parts.iter().map(|&(stretch, count)| (stretch, count / burst.length * own));
-            parts.chain(rest.into_iter().flatten().map(|&(stretch, part)| (stretch, part * (1.0 - own)))).collect()
+        let weigh = |(burst, whole): (&Taken, &f64)| Weighed {
+            thread: burst.thread,
+            each: whole / burst.length,
+            class: class(burst),
+            class_error: classes.errors[class(burst)],
         };
-        self.taken.iter().map(row).collect()
-    }
-
-    /// The rate at which each burst's instructions were executed, relative to the mean of all.
-    fn rates(&self) -> Vec<f64> {
-        let total: f64 = self.taken.iter().map(|burst| burst.time).sum();
-        let samples: f64 = self.samples.iter().sum();
-        let bursts = self.taken.iter().filter(|burst| burst.time > 0.0).count() as f64;
-        let rows = self.rows();
-        let mut begun = vec![0.0; self.samples.len()];
-        self.taken.iter().for_each(|burst| begun[burst.start] += burst.time / total);
-        // Bursts also begin in page faults, which are not the program's own time, and samples are of that alone.
-        let assumed = |of: usize| (self.samples[of] + PRIOR) / (begun[of] * samples + PRIOR);
-        let assumed: Vec<f64> = (0..begun.len()).map(|of| assumed(of).min(1.0)).collect();
-        let mut rates = vec![1.0; self.taken.len()];
-        let mut executed = vec![0.0; self.samples.len()];
-        for _ in 0..ROUNDS {
-            let all: f64 = self.taken.iter().zip(&rates).map(|(burst, rate)| burst.time * rate).sum();
-            executed.fill(0.0);
-            for ((burst, rate), row) in self.taken.iter().zip(&rates).zip(&rows) {
-                let weight = burst.time * rate / all;
-                row.iter().for_each(|&(stretch, part)| executed[stretch] += weight * part);
-            }
-            for (burst, rate) in self.taken.iter().zip(&mut rates) {
-                let of = burst.start;
-                *rate = (bursts * executed[of] + PRIOR * assumed[of]) / (bursts * begun[of] + PRIOR);
-            }
-        }
-        let mean = self.taken.iter().zip(&rates).map(|(burst, rate)| burst.time * rate).sum::<f64>() / total;
-        rates.iter_mut().for_each(|rate| *rate /= mean);
-        rates
+        let bursts: Vec<Weighed> = self.taken.iter().zip(&whole).map(weigh).collect();
+        let accesses = self.taken.iter().zip(&bursts).map(|(burst, of)| burst.accesses * of.each);
+        let unseen = (accesses.map(|accesses| accesses * accesses).sum::<f64>() / bursts.len() as f64).sqrt();
+        Surveyed { bursts, unseen, assumed: classes.assumed }
     }
 }
 
@@ -298,8 +250,8 @@ mod tests {
     fn round(bursts: usize) -> Survey {
         let mut survey = Survey::default();
         let path = crate::modules::ModuleStore::default().intern("/program");
-        let slow = survey.stretch(Stretch::Function(path, 0x1000), false);
-        let fast = survey.stretch(Stretch::Function(path, 0x2000), false);
+        let slow = survey.stretch(Stretch::Function((path, 0x1000), None), false);
+        let fast = survey.stretch(Stretch::Function((path, 0x2000), None), false);
         survey.learn(0, 0x1000, (slow, Some(((path, 0x1000), 0))));
         survey.learn(0, 0x2000, (fast, Some(((path, 0x2000), 0))));
         for n in 0..bursts {
@@ -324,7 +276,7 @@ mod tests {
     fn part_of_slow(survey: &Survey) -> f64 {
         let found = survey.solve(|_| None, 1e9);
         let (mut slow, mut all) = (0.0, 0.0);
-        for (taken, (_, each)) in survey.taken.iter().zip(&found.bursts) {
+        for (taken, Weighed { each, .. }) in survey.taken.iter().zip(&found.bursts) {
             slow += each * taken.parts.iter().filter(|(stretch, _)| *stretch == 0).map(|(_, count)| count).sum::<f64>();
             all += each * taken.length;
         }
@@ -343,16 +295,63 @@ mod tests {
     #[test]
     fn what_samples_count_sets_the_scale() {
         let survey = round(100);
-        let all = |found: &Surveyed| found.bursts.iter().map(|(_, each)| each * 3000.0).sum::<f64>();
+        let all = |found: &Surveyed| found.bursts.iter().map(|of| of.each * 3000.0).sum::<f64>();
         let assumed = survey.solve(|_| None, 1e9);
-        assert!((all(&assumed) / (1e9 * RATE) - 1.0).abs() < 1e-9);
+        assert!((all(&assumed) / (1e9 * classes::RATE) - 1.0).abs() < 1e-9);
         let fast = |((_, start), _): Instruction| (start == 0x2000).then_some(9e6);
         let found = survey.solve(fast, 1e9);
-        let (mut of_fast, each) = (0.0, found.bursts.iter().map(|(_, each)| each));
+        let (mut of_fast, each) = (0.0, found.bursts.iter().map(|of| of.each));
         for (taken, each) in survey.taken.iter().zip(each) {
             of_fast +=
                 each * taken.parts.iter().filter(|(stretch, _)| *stretch == 1).map(|(_, count)| count).sum::<f64>();
         }
         assert!((of_fast / 9e6 - 1.0).abs() < 1e-9, "{of_fast}");
+    }
+
+    /// Two loops between which nothing goes: in the first, most of whose time bursts came too late for, code is twice as fast.
+    fn phases() -> Survey {
+        let mut survey = Survey::default();
+        let path = crate::modules::ModuleStore::default().intern("/program");
+        for (loop_of, ip, bursts) in [(0, 0x1000, 100), (1, 0x1100, 300)] {
+            let stretch = survey.stretch(Stretch::Function((path, 0x1000), Some(loop_of)), false);
+            survey.learn(0, ip, (stretch, Some(((path, 0x1000), loop_of))));
+            (0..1000).for_each(|_| survey.sample(stretch, true));
+            for _ in 0..bursts {
+                let burst = Burst { ip, time: 1e6, length: 5000, instructions: vec![(ip, 5000)], ..Burst::default() };
+                survey.add(0, 7, &burst);
+            }
+        }
+        survey
+    }
+
+    /// Instructions in each of the loops, and how far they may be off.
+    fn by_phase(survey: &Survey, runs: impl Fn(Instruction) -> Option<f64>) -> [(f64, f64); 2] {
+        let found = survey.solve(runs, 1e9);
+        let of = |loop_of: usize| {
+            let bursts = survey.taken.iter().zip(&found.bursts).filter(move |(taken, _)| taken.start == loop_of);
+            (
+                bursts.clone().map(|(_, of)| of.each * 5000.0).sum(),
+                bursts.map(|(_, of)| of.class_error).fold(0.0, f64::max),
+            )
+        };
+        [of(0), of(1)]
+    }
+
+    #[test]
+    fn samples_say_how_much_of_the_time_is_whose() {
+        let [(first, _), (second, _)] = by_phase(&phases(), |_| None);
+        assert!((first / second - 1.0).abs() < 0.03, "{first} {second}");
+    }
+
+    #[test]
+    fn what_nothing_connects_is_as_fast_as_its_counters_say() {
+        // Half a second each: four instructions a nanosecond in the first, two in the second.
+        let runs = |(_, op): Instruction| Some(if op == 0 { 2e9 } else { 1e9 });
+        let found = by_phase(&phases(), runs);
+        assert!((found[0].0 / 2e9 - 1.0).abs() < 0.01 && (found[1].0 / 1e9 - 1.0).abs() < 0.01, "{found:?}");
+        assert!(found.iter().all(|(_, error)| *error <= 0.1), "{found:?}");
+        // Of the second nothing tells: it may be anything.
+        let [(first, sure), (_, guessed)] = by_phase(&phases(), |(_, op)| (op == 0).then_some(2e9));
+        assert!((first / 2e9 - 1.0).abs() < 0.01 && sure <= 0.1 && guessed >= 1.0, "{first} {sure} {guessed}");
     }
 }
