@@ -7,6 +7,8 @@
 
 mod ablation;
 mod attribution;
+mod bursts;
+mod exact;
 mod heap;
 mod machine;
 mod measure;
@@ -34,19 +36,21 @@ type Measured = Result<(Vec<Line>, Value), Failure>;
 type Run = fn(&Bench) -> Measured;
 
 /// A bench: its name, what it measures.
-const BENCHES: [(&str, Run); 8] = [
+const BENCHES: [(&str, Run); 10] = [
     ("attribution", attribution::run),
     ("size", size::run),
     ("report", report::run),
     ("pair", pair::run),
     ("overhead", overhead::run),
     ("ablation", ablation::run),
+    ("bursts", bursts::run),
+    ("exact", exact::run),
     ("heap", heap::run),
     ("memory", heap::memory::run),
 ];
 
 /// Take long, and are about no budget: only when named.
-const ON_REQUEST: [&str; 3] = ["ablation", "heap", "memory"];
+const ON_REQUEST: [&str; 5] = ["ablation", "bursts", "exact", "heap", "memory"];
 
 /// What benches need to know.
 #[derive(Debug)]

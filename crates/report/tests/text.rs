@@ -2,7 +2,7 @@
 
 mod common;
 
-use numamma_findings::{Controls, Findings, Process, Remote};
+use numamma_findings::{Bursts, Controls, Findings, Process, Remote, Trace};
 use numamma_report::{Access, By, Options, Sort, render, warnings};
 use unicode_width::UnicodeWidthStr;
 
@@ -238,6 +238,26 @@ fn what_was_left_out_of_the_recording_is_said() {
                 accesses to grid, 0x1000-0x1fff (12 345 samples left out) · thinned 4x";
     assert!(report.contains(kept), "{report}");
     assert!(text(&findings, &by(By::Object, 100)).contains("only 1 data sample,"));
+}
+
+#[test]
+fn what_else_was_recorded_is_said() {
+    let mut findings = common::findings();
+    let said = |findings: &Findings| text(findings, &by(By::Object, 200));
+    assert!(!said(&findings).contains("  bursts ") && !said(&findings).contains("  trace "));
+    let bursts = Bursts { taken: 1200, instructions: 5_880_000, stopped_s: 0.31, assumed: false };
+    findings.sampler.bursts = Some(bursts);
+    let line = "  bursts    1 200 of 4 900 instructions · threads stopped for 310 ms\n";
+    assert!(said(&findings).contains(line), "{}", said(&findings));
+    findings.sampler.bursts = Some(Bursts { assumed: true, ..bursts });
+    assert!(said(&findings).contains(" 310 ms · numbers of accesses: only their ratios are known\n"));
+    findings.sampler.bursts = Some(Bursts::default());
+    assert!(said(&findings).contains("  bursts    none, the program was too short or threads may not be traced\n"));
+    let trace = Trace { most: 1000, accesses: 998, after_s: 0.0, for_s: None };
+    findings.sampler.trace = Some(trace);
+    assert!(said(&findings).contains("  trace     998 accesses one by one, in trace.parquet · from the start\n"));
+    findings.sampler.trace = Some(Trace { accesses: 1000, after_s: 2.0, for_s: Some(0.5), ..trace });
+    assert!(said(&findings).contains("trace.parquet · from 2.00 s · for 500 ms · as many as were wanted\n"));
 }
 
 #[test]
