@@ -204,7 +204,7 @@ fn every_field_is_described() {
     described.extend(["function", "file", "line", "via", "stack", "rate_hz", "period", "overhead_estimate", "only"]);
     described.extend(["count", "remedy", "seconds", "share", "error", "reads", "writes", "id", "ground"]);
     described.extend(["hooks", "bursts", "taken", "instructions", "stopped_s", "assumed"]);
-    described.extend(["trace", "most", "accesses"]);
+    described.extend(["trace", "most", "accesses", "used_up"]);
     described.extend(["controls", "after_s", "for_s", "marked", "in", "objects", "ranges", "left_out", "thinned"]);
     let [a, b] = recorded();
     let outcome = Run::compare(a, b).args(["--format", "json"]).run().success();

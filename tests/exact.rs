@@ -372,12 +372,12 @@ fn a_trace_is_of_its_window_and_no_longer_than_asked() {
     if !applies("a_trace_is_of_its_window_and_no_longer_than_asked") {
         return;
     }
-    // For two seconds, whatever the machine does.
+    // For three seconds, whatever the machine does.
     let source = r"
         #include <time.h>
         static volatile long count;
         static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
-        int main(void) { for (double end = now() + 2; now() < end;) for (int i = 0; i < 1000; i++) count++; return 0; }";
+        int main(void) { for (double end = now() + 3; now() < end;) for (int i = 0; i < 1000; i++) count++; return 0; }";
     let place = Place::together();
     let said = traced(&place, source, &[], &["--trace=5000", "--after", "0.8", "--only", "write"]);
     assert_eq!(said, "numamma: --trace: it ends after 5000 accesses; --trace=N has more\n");
@@ -389,12 +389,13 @@ fn a_trace_is_of_its_window_and_no_longer_than_asked() {
     assert!((1000..4000).contains(&rows.len()), "{}", rows.len());
 
     let place = Place::together();
-    let said = traced(&place, source, &[], &["--trace=1000000000", "--after", "0.8", "--for", "0.1"]);
+    let said = traced(&place, source, &[], &["--trace=1000000000", "--after", "0.5", "--for", "1"]);
     assert_eq!(said, "");
     let dataset = Dataset::open(&place.dataset()).expect("a recording");
     let rows = dataset.read::<TraceRow>().expect("its trace");
+    assert!(!rows.is_empty(), "a second of the program has no access");
     let (start, first, last) = (dataset.meta().start, rows[0].time, rows[rows.len() - 1].time);
-    assert!(first >= start + 800_000_000 && last < start + 900_000_000, "{} {}", first - start, last - start);
+    assert!(first >= start + 500_000_000 && last < start + 1_500_000_000, "{} {}", first - start, last - start);
     // Counts are of the whole run.
     let report = Report::of(&place.dataset());
     let (reads, writes) = report.accesses_of("count");

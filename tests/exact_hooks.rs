@@ -490,3 +490,50 @@ fn a_trace_has_what_handlers_access() {
     assert!(writes > 10 && ticks.len() == 2 * writes + 1, "{writes} {}", ticks.len());
     assert_eq!(report.accesses_of("ticks"), (writes as f64 + 1.0, writes as f64));
 }
+
+/// The child goes on where the handler came in: anywhere, also where an access is counted.
+#[test]
+fn a_handler_may_fork() {
+    if !applies("a_handler_may_fork") {
+        return;
+    }
+    let source = r"
+        #include <signal.h>
+        #include <stdlib.h>
+        #include <sys/time.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        enum { N = 1 << 22 };
+        static volatile long numbers[N], last[1];
+        static volatile pid_t parent; static volatile int forks, bad;
+        static void handle(int s) {
+            (void)s;
+            if (forks++ >= 150) return;
+            pid_t child = fork();
+            if (child == 0) return;
+            int status = 0;
+            while (waitpid(child, &status, 0) < 0) ;
+            bad |= status;
+        }
+        int main(void) {
+            parent = getpid();
+            struct sigaction act = {.sa_handler = handle, .sa_flags = SA_RESTART};
+            sigaction(SIGALRM, &act, 0);
+            struct itimerval t = {{0, 1000}, {0, 1000}};
+            setitimer(ITIMER_REAL, &t, 0);
+            for (int k = 0; parent == getpid() && forks < 150 && k < 10000; k++)
+                for (long i = 0; i < N && forks < 150; i += 512) numbers[i + k % 512] = i;
+            if (parent != getpid()) { for (int i = 0; i < 1000; i++) last[0] = i; _exit(0); }
+            return bad ? 3 : 0;
+        }";
+    let place = Place::together();
+    let program = place.compile("gcc", "program", source, &[FLAG]);
+    // Signals come in most often where they are let in, and that is twice for each access that is traced.
+    let run = Run::numamma().args(["record", "--sampler", "exact", "--trace=100000000", "-o"]).arg(place.dataset());
+    run.arg("--").arg(&program).limit(240).env("PATH", "/nonexistent").run().success();
+    let report = Report::of(&place.dataset());
+    // Each child makes its own thousand, and is counted.
+    assert!(report.run.threads > 50, "{}", report.run.threads);
+    let children = report.run.threads as f64 - 1.0;
+    assert_eq!(report.accesses_of("last"), (0.0, children * 1000.0));
+}

@@ -51,9 +51,17 @@ fn round(bench: &Bench, command: &[OsString]) -> Result<Round, Failure> {
     let native = seconds(&measure::run(bench, None, command)?)?;
     let recorded = seconds(&measure::recorded(bench, &dir, &[], command)?)?;
     let followed = seconds(&measure::recorded(bench, &dir, &["--bursts"], command)?)?;
-    let bursts = &measure::meta(&dir)?["sampler"]["bursts"];
+    let whole = measure::meta(&dir)?;
+    let bursts = &whole["sampler"]["bursts"];
     let of = |name: &str| bursts[name].as_f64().ok_or_else(|| format!("meta.json has no sampler.bursts.{name}"));
-    Ok(Round { native, recorded, followed, taken: of("taken")?, stopped: of("stopped")? / 1e9 / followed })
+    let time = |name: &str| whole[name].as_f64().ok_or_else(|| format!("meta.json has no {name}"));
+    Ok(Round {
+        native,
+        recorded,
+        followed,
+        taken: of("taken")?,
+        stopped: of("stopped")? / (time("end")? - time("start")?),
+    })
 }
 
 /// Wall time of the loop, as the program says it.

@@ -49,6 +49,8 @@ pub struct Accuracy {
     errors: FxHashMap<Cause, f64>,
     /// Weight on each of them.
     on: FxHashMap<Cause, f64>,
+    /// Of all causes: squares of what is wrong with all accesses.
+    wrong: f64,
     /// Of all instructions: squares of their weight without ground.
     groundless: f64,
     /// Accesses that no row stands for, as a standard error.
@@ -101,10 +103,15 @@ impl Accuracy {
                 *accuracy.on.entry(of).or_default() += weight;
             }
         }
+        accuracy.wrong = accuracy.on.iter().map(|(cause, all)| (all * accuracy.error_of(cause)).powi(2)).sum();
         for by_group in counters.code.values() {
             accuracy.instruction(by_group);
         }
         Ok(Some(accuracy))
+    }
+
+    fn error_of(&self, cause: &Cause) -> f64 {
+        self.errors.get(cause).copied().unwrap_or(GROUNDLESS)
     }
 
     fn instruction(&mut self, by_group: &FxHashMap<Option<GroupId>, Count>) {
@@ -149,14 +156,15 @@ impl Accuracy {
         let share = of.all.accesses() / self.weight;
         let sums = self.groups.get(&group).copied().unwrap_or_default();
         let own = self.by_cause(&of.grounds);
-        let grounds: f64 = self
-            .on
+        // The sum over all causes, of which there may be many more than the group has: ((own - share all) e)^2, where own is 0 for most.
+        let grounds: f64 = own
             .iter()
-            .map(|(of, all)| {
-                let own = own.get(of).copied().unwrap_or(0.0);
-                ((own - share * all) * self.errors.get(of).copied().unwrap_or(GROUNDLESS)).powi(2)
+            .map(|(cause, own)| {
+                let all = share * self.on.get(cause).copied().unwrap_or(0.0);
+                ((own - all).powi(2) - all * all) * self.error_of(cause).powi(2)
             })
             .sum();
+        let grounds = (share * share * self.wrong + grounds).max(0.0);
         // Instructions that do not touch the group change its share too.
         let groundless = sums.own - 2.0 * share * sums.both + share * share * self.groundless;
         let variance = grounds + sums.drawn + groundless.max(0.0) * GROUNDLESS * GROUNDLESS;
@@ -222,6 +230,7 @@ mod tests {
             causes: [(0, (Cause::Loop(0x40), None))].into_iter().collect(),
             errors: [(Cause::Loop(0x40), 0.1)].into_iter().collect(),
             on: [(Cause::Loop(0x40), 100.0)].into_iter().collect(),
+            wrong: 100.0,
             ..Accuracy::default()
         };
         counters.code.values().for_each(|by_group| accuracy.instruction(by_group));
@@ -292,6 +301,7 @@ mod tests {
             }
             // That of the bursts themselves is left out here.
             accuracy.errors.extend([(Cause::Burst(0), 0.0), (Cause::Burst(1), 0.0)]);
+            accuracy.wrong = accuracy.on.iter().map(|(cause, all)| (all * accuracy.error_of(cause)).powi(2)).sum();
             accuracy.error(0, &counters).unwrap()
         };
         assert_eq!(error(0), 0.0);

@@ -338,6 +338,7 @@ fn sampler(dataset: &Dataset) -> Sampler {
         trace: sampler.trace.map(|of| Trace {
             most: of.most,
             accesses: of.accesses,
+            used_up: of.used_up,
             after_s: of.after as f64 / 1e9,
             for_s: of.lasting.map(|time| time as f64 / 1e9),
         }),

@@ -107,6 +107,8 @@ pub struct Trace {
     pub most: u64,
     /// Accesses that were traced, of all threads.
     pub accesses: u64,
+    /// Whether as many were made as were wanted: there may have been more.
+    pub used_up: bool,
     /// Seconds from the start to when the first was wanted.
     pub after_s: f64,
     /// Seconds from there to when no more were wanted; `None`: to the end.
@@ -122,7 +124,7 @@ pub struct Bursts {
     pub instructions: u64,
     /// Seconds that threads were stopped for, in all.
     pub stopped_s: f64,
-    /// Whether nothing told how fast instructions were executed: numbers of accesses may all be off by one factor, shares are not.
+    /// Whether nothing told how fast instructions were executed: numbers of accesses are ratios, of code that runs together.
     pub assumed: bool,
 }
 

@@ -220,8 +220,10 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let cut = Meta { losses: [(LossKind::Incomplete, 1)].into_iter().collect(), ..meta.clone() };
     session.sink.writer().write_meta(&cut)?;
 
-    if let (Some(most), Some(counting)) = (options.trace.filter(|_| options.after.is_zero()), &counting) {
-        counting.segment.trace(most);
+    let tracing = options.trace.zip(counting.as_ref());
+    let tracing = tracing.map(|(most, counting)| Tracing::new(&counting.segment, most));
+    if options.after.is_zero() {
+        tracing.iter().for_each(|tracing| tracing.switch(true));
     }
     let mut running = match suspended.run(program) {
         Ok(running) => running,
@@ -235,8 +237,6 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let window = Window::new(meta.start, options.after, options.lasting);
     // Counts are of the whole run.
     session.window = if exact { Window::default() } else { window };
-    let tracing = options.trace.zip(counting.as_ref());
-    let tracing = tracing.map(|(most, counting)| Tracing { segment: &counting.segment, most });
     session.traced.window = window;
     let mut collector = Collector::default();
     collector.slack = if exact { EMULATION_SLACK } else { 0 };
@@ -250,8 +250,10 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
         let taker = Taker { shared: shared.clone(), share };
         std::thread::spawn(move || taker.run())
     });
-    let sources = Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref(), tracing };
+    let sources =
+        Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref(), tracing: tracing.as_ref() };
     let ended = watch(&mut running, sources, &mut collector, &mut session, &mut meta);
+    let trace_used_up = tracing.is_some_and(Tracing::end);
     if let (Some(shared), Some(taker)) = (&bursts, taker) {
         shared.stop();
         // It panics for nothing; if it did, there are no more bursts.
@@ -284,7 +286,8 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     meta.exit = Some(ended.status());
     if let Some(trace) = &mut meta.sampler.trace {
         trace.accesses = session.traced.accesses;
-        if trace.accesses >= trace.most {
+        trace.used_up = trace_used_up;
+        if trace.used_up {
             remarks.push(format!("--trace: it ends after {} accesses; --trace=N has more", trace.accesses));
         }
     }
@@ -418,7 +421,7 @@ struct Sources<'a> {
     events: &'a mut Events,
     reader: Option<&'a LibraryReader<'a>>,
     bursts: Option<&'a Shared>,
-    tracing: Option<Tracing<'a>>,
+    tracing: Option<&'a Tracing<'a>>,
 }
 
 /// Reads the rings until the program has ended.
@@ -445,12 +448,12 @@ fn watch(
             fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let (mut flushed, mut asked, mut ask_after) = (Instant::now(), Instant::now(), NODES_INTERVAL);
         let mut names = finish::Checkpoints::new(FLUSH_INTERVAL);
-        let mut switch = match &tracing {
+        let mut switch = match tracing {
             Some(_) => Switch::new(session.traced.window),
             None => Switch::of_clock(session.window),
         };
         let status = loop {
-            let turn = |on| match &tracing {
+            let turn = |on| match tracing {
                 Some(tracing) => tracing.switch(on),
                 None => events.enable_clock(on),
             };
@@ -531,6 +534,7 @@ fn every_access(options: &Options) -> SamplerMeta {
     let trace = options.trace.map(|most| Trace {
         most,
         accesses: 0,
+        used_up: false,
         after: nanoseconds(options.after),
         lasting: options.lasting.map(nanoseconds),
     });

@@ -250,13 +250,13 @@ fn what_else_was_recorded_is_said() {
     let line = "  bursts    1 200 of 4 900 instructions · threads stopped for 310 ms\n";
     assert!(said(&findings).contains(line), "{}", said(&findings));
     findings.sampler.bursts = Some(Bursts { assumed: true, ..bursts });
-    assert!(said(&findings).contains(" 310 ms · numbers of accesses: only their ratios are known\n"));
+    assert!(said(&findings).contains(" 310 ms · numbers of accesses are ratios, of code that runs together\n"));
     findings.sampler.bursts = Some(Bursts::default());
     assert!(said(&findings).contains("  bursts    none, the program was too short or threads may not be traced\n"));
-    let trace = Trace { most: 1000, accesses: 998, after_s: 0.0, for_s: None };
+    let trace = Trace { most: 1000, accesses: 998, used_up: false, after_s: 0.0, for_s: None };
     findings.sampler.trace = Some(trace);
     assert!(said(&findings).contains("  trace     998 accesses one by one, in trace.parquet · from the start\n"));
-    findings.sampler.trace = Some(Trace { accesses: 1000, after_s: 2.0, for_s: Some(0.5), ..trace });
+    findings.sampler.trace = Some(Trace { accesses: 1000, used_up: true, after_s: 2.0, for_s: Some(0.5), ..trace });
     assert!(said(&findings).contains("trace.parquet · from 2.00 s · for 500 ms · as many as were wanted\n"));
 }
 

@@ -96,6 +96,8 @@ pub struct Trace {
     pub most: u64,
     /// Accesses that were traced, of all threads.
     pub accesses: u64,
+    /// Whether as many were made as were wanted: there may have been more.
+    pub used_up: bool,
     /// Nanoseconds from the start to when the first was wanted.
     pub after: u64,
     /// Nanoseconds from there to when no more were wanted; absent: to the end.
@@ -115,8 +117,8 @@ pub struct Bursts {
     pub unsupported: u64,
     /// Nanoseconds that threads were stopped for, in all.
     pub stopped: u64,
-    /// Whether nothing told how fast instructions were executed: then numbers of accesses may all be off by one factor, and shares
-    /// are not.
+    /// Whether nothing told how fast instructions were executed: then numbers of accesses are ratios, of code that
+    /// runs together.
     pub assumed: bool,
 }
 

@@ -194,7 +194,7 @@ table! {
 table! {
     /// An access by itself, of those that were traced (`record --sampler exact --trace`).
     TraceRow = "trace" {
-        time: i64 = "Nanoseconds of the recording's clock, just after the access.",
+        time: i64 = "Nanoseconds of the recording's clock: in the emulator just after the access, by hooks just before it.",
         thread: i32 = "Thread: threads.thread.",
         ip: i64 = "Address of the instruction; where the program counted by its own hooks, of the one that comes after the call of the hook.",
         addr: i64 = "First address that was accessed.",

@@ -249,6 +249,9 @@ struct nmx_page *nmx_known(struct nmx_thread *self, uint64_t address, bool write
 {
     struct nmx_table *table = self->table;
     const uint64_t number = address >> 12;
+    /* Wiped: in the child of a fork that a signal handler has made. */
+    if (unlikely(table == NULL))
+        return NULL;
     struct nmx_page *page = lookup(table, number);
     if (page->key == 0 || nmm_load(&page->numbers[write]) != number)
         return NULL;

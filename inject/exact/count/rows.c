@@ -247,7 +247,7 @@ static void emit_one(struct nmx_writer *writer, uint16_t type, uint64_t address,
 bool nmx_emit_access(struct nmx_writer *writer, uint64_t address, unsigned bytes, uint64_t ip, bool write)
 {
     /* Below zero it is as good as zero: each thread goes there once. */
-    if (__atomic_fetch_sub(&segment->trace_left, 1, __ATOMIC_RELAXED) <= 0)
+    if (writer->ring == NULL || __atomic_fetch_sub(&segment->trace_left, 1, __ATOMIC_RELAXED) <= 0)
         return false;
     emit_one(writer, NMM_ACCESS, address, bytes, ip, write);
     return true;

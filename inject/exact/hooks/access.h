@@ -37,7 +37,8 @@ static inline __attribute__((always_inline)) void nmx_access(const volatile void
             nmm_store(&self->left, -(int64_t)nmx_stack_pointer());
             nmx_signal_fence();
             struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
-            if (likely(nmm_load(&page->numbers[write]) == address >> 12)) {
+            /* NULL: a handler has forked just now, and this is the child. */
+            if (likely(page != NULL && nmm_load(&page->numbers[write]) == address >> 12)) {
                 nmx_add(page, address, write);
                 nmx_signal_fence();
                 nmm_store(&self->left, left - 1);

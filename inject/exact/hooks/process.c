@@ -164,43 +164,56 @@ static NMM_COLD struct nmx_thread *begin(void)
     return self;
 }
 
+/* What is done of an access with signals blocked: a look at the clock, a page that the thread has not accessed, a trace. False if a
+ * handler has forked meanwhile: this is the child, and what `self` was is gone. */
+static NMM_COLD bool add_slowly(
+    struct nmx_thread *self, struct nmx_page *page, uint64_t address, unsigned bytes, uint64_t ip, bool write, int64_t *left)
+{
+    const uint64_t before = block_signals();
+    const bool ours = nmm_load(alive) != 0;
+    if (likely(ours)) {
+        if (*left <= 1) {
+            nmx_look(self);
+            *left = NMX_LOOK;
+        }
+        nmx_add(page ? page : nmx_find(self, address, 0, write), address, write);
+        --*left;
+        if (self->tracing)
+            *left = nmx_trace_one(self, address, bytes, ip, write, *left);
+    }
+    let_signals(before);
+    return ours;
+}
+
 void nmx_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write)
 {
-    struct nmx_thread *self = nmx_self;
-    if (unlikely(self == NULL || nmm_load(&state) != COUNTING || nmm_load(alive) == 0) && (self = begin()) == NULL)
-        return;
-    const uintptr_t here = nmx_stack_pointer();
-    int64_t left = nmm_load(&self->left);
-    if (unlikely(left < 0)) {
-        if (left == ENDING || !was_left((uintptr_t)-left, here)) {
-            send_one(address, bytes, ip, write);
+    for (;;) {
+        struct nmx_thread *self = nmx_self;
+        if (unlikely(self == NULL || nmm_load(&state) != COUNTING || nmm_load(alive) == 0) && (self = begin()) == NULL)
             return;
+        const uintptr_t here = nmx_stack_pointer();
+        int64_t left = nmm_load(&self->left);
+        if (unlikely(left < 0)) {
+            if (left == ENDING || !was_left((uintptr_t)-left, here)) {
+                send_one(address, bytes, ip, write);
+                return;
+            }
+            left = NMX_LOOK;
         }
-        left = NMX_LOOK;
+        nmm_store(&self->left, -(int64_t)here);
+        nmx_signal_fence();
+        /* Looking may put it in the cache of a table that sending empties. */
+        struct nmx_page *page = left <= 1 ? NULL : nmx_known(self, address, write);
+        if (likely(page != NULL && !self->tracing)) {
+            nmx_add(page, address, write);
+            left--;
+        } else if (unlikely(!add_slowly(self, page, address, bytes, ip, write, &left))) {
+            continue;
+        }
+        nmx_signal_fence();
+        nmm_store(&self->left, left);
+        return;
     }
-    nmm_store(&self->left, -(int64_t)here);
-    nmx_signal_fence();
-    if (unlikely(left <= 1)) {
-        const uint64_t before = block_signals();
-        nmx_look(self);
-        let_signals(before);
-        left = NMX_LOOK;
-    }
-    struct nmx_page *page = nmx_known(self, address, write);
-    if (unlikely(page == NULL)) {
-        const uint64_t before = block_signals();
-        page = nmx_find(self, address, 0, write);
-        let_signals(before);
-    }
-    nmx_add(page, address, write);
-    left--;
-    if (unlikely(self->tracing)) {
-        const uint64_t before = block_signals();
-        left = nmx_trace_one(self, address, bytes, ip, write, left);
-        let_signals(before);
-    }
-    nmx_signal_fence();
-    nmm_store(&self->left, left);
 }
 
 /* ---- What the library tells */

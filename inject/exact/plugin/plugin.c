@@ -57,15 +57,22 @@ static inline unsigned kind_of(qemu_plugin_meminfo_t info)
     return qemu_plugin_mem_is_store(info) ? QEMU_PLUGIN_MEM_W : QEMU_PLUGIN_MEM_R;
 }
 
+/* Of an atomic instruction, which does both. Who writes to a page first has not read it before: that is how first touches are told.
+ * A trace has them in their order. */
+static inline bool reads_first(void) { return nmx_self != NULL && nmx_self->tracing; }
+
 /* Called for reads and writes: where a callback asks for one kind alone, QEMU 7 mistakes the one for the other. */
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
 {
     (void)vcpu;
     const unsigned kind = kind_of(info);
     const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
+    if (unlikely(kind == QEMU_PLUGIN_MEM_RW)) {
+        nmx_count(address, bytes, (uint64_t)ip, !reads_first());
+        nmx_count(address, bytes, (uint64_t)ip, reads_first());
+        return;
+    }
     nmx_count(address, bytes, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
-    if (unlikely(kind == QEMU_PLUGIN_MEM_RW))
-        nmx_count(address, bytes, (uint64_t)ip, false);
 }
 
 /* An instruction whose accesses come in pieces is about to run. */
@@ -96,9 +103,12 @@ static void on_piece(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address
 {
     (void)vcpu;
     const unsigned kind = kind_of(info);
+    if (unlikely(kind == QEMU_PLUGIN_MEM_RW)) {
+        piece(info, address, (uint64_t)ip, !reads_first());
+        piece(info, address, (uint64_t)ip, reads_first());
+        return;
+    }
     piece(info, address, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
-    if (unlikely(kind == QEMU_PLUGIN_MEM_RW))
-        piece(info, address, (uint64_t)ip, false);
 }
 
 /* ---- What the counters ask for */

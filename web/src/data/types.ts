@@ -29,6 +29,7 @@ export interface Sampler {
 export interface Trace {
   most: number;
   accesses: number;
+  used_up: boolean;
   after_s: number;
   for_s: number | null;
 }

@@ -2,16 +2,15 @@
 //!
 //! Where a loop's counter tells how often code ran, that is better than what bursts show, and stays. Everywhere else bursts count, and
 //! samples' rows keep their cost alone: bursts are drawn from all of the program's time, so those that were taken stand for code
-//! that none of them came by, too. Only processes that lived too shortly for any have what samples say.
+//! that none of them came by, too. Only code that had so much of the time that one should have, and processes that lived too shortly
+//! for any, have what samples say.
 
 use numamma_trace::{GroundRow, NONE, Rule, SampleRow};
 
 use super::survey::{Survey, Surveyed};
+use crate::clock::code::Function;
 use crate::clock::counts::Factors;
 use crate::tasks::ProcessId;
-
-/// Relative standard error of what one burst stands for: that it was taken at all is chance (a Poisson process).
-const ERROR_OF_ONE: f64 = 1.0;
 
 /// With fewer bursts than these there is too little to draw from, and samples are all there is.
 const LEAST_BURSTS: usize = 10;
@@ -38,7 +37,7 @@ impl<'a> Counts<'a> {
             // No loop's: each stands alone.
             ip: i64::from(NONE),
             samples: 0,
-            error: ERROR_OF_ONE,
+            error: burst.error,
             class: burst.class as i32,
             class_error: burst.class_error,
         }));
@@ -70,8 +69,8 @@ impl<'a> Counts<'a> {
             return self.factors.covered;
         }
         let of_bursts = self.survey.covered();
-        let seen = self.survey.functions();
-        let twice = self.factors.covered_of.iter().filter(|(function, _)| seen.contains(function));
+        let seen = |of: &(Function, Option<usize>)| self.survey.has_seen(of.0, of.1);
+        let twice = self.factors.covered_of.iter().filter(|(of, _)| seen(of));
         of_bursts + self.factors.covered - twice.map(|(_, samples)| samples).sum::<u64>()
     }
 
@@ -88,7 +87,8 @@ impl<'a> Counts<'a> {
             return row.accesses > 0.0;
         }
         self.factors.apply(row);
-        let followed = !self.surveyed.bursts.is_empty() && self.survey.has_followed(process);
+        let missed = known.is_some_and(|(stretch, _)| self.surveyed.missed.contains(&stretch));
+        let followed = !self.surveyed.bursts.is_empty() && self.survey.has_followed(process) && !missed;
         if row.ground == NONE && row.accesses > 0.0 && followed {
             row.accesses = 0.0;
             return row.cost > 0;

@@ -108,7 +108,7 @@ fn bursts(findings: &Findings, page: &Page) -> Option<String> {
         format!("threads stopped for {}", units::seconds(finite(bursts.stopped_s))),
     ];
     if bursts.assumed {
-        parts.push("numbers of accesses: only their ratios are known".to_owned());
+        parts.push("numbers of accesses are ratios, of code that runs together".to_owned());
     }
     Some(parts.join(page.pen.dot()))
 }
@@ -122,7 +122,7 @@ fn trace(findings: &Findings, page: &Page) -> Option<String> {
         if from > 0.0 { format!("from {}", units::seconds(from)) } else { "from the start".to_owned() },
     ];
     parts.extend(trace.for_s.map(|time| format!("for {}", units::seconds(finite(time)))));
-    if trace.accesses >= trace.most {
+    if trace.used_up {
         parts.push("as many as were wanted".to_owned());
     }
     Some(parts.join(page.pen.dot()))

@@ -8,6 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Survey;
+use super::flow::{PRIOR, Rows};
 use crate::clock::counts::Instruction;
 
 /// Bursts that must have gone from one class to another before that tells how often they do.
@@ -18,7 +19,11 @@ const LEAST_PART: f64 = 0.002;
 const LEAST_SHOWN: f64 = 0.05;
 /// Relative standard error of how fast a class is that nothing measures: one instruction in a nanosecond where code waits for memory, and
 /// twenty in a small loop, were seen in one program.
-const GUESSED: f64 = 1.0;
+const GUESSED: f64 = 1.2;
+/// The same of a stretch beside its class, where that is assumed.
+const ASSUMED: f64 = 0.7;
+/// Relative standard error of what one burst stands for: that it was taken at all is chance (a Poisson process).
+const ERROR_OF_ONE: f64 = 1.0;
 /// Of one that is measured, at best: its counters tell of a part of it.
 const LEAST_ERROR: f64 = 0.05;
 /// Instructions in a nanosecond where nothing tells: one in a cycle of a fast processor.
@@ -32,8 +37,22 @@ pub struct Classes {
     pub rates: Vec<f64>,
     /// Relative standard errors of these.
     pub errors: Vec<f64>,
+    /// Whether so few bursts began in a stretch that how fast it is beside its class is assumed rather than found.
+    rare: Vec<bool>,
     /// Whether nothing tells of any class.
     pub assumed: bool,
+}
+
+impl Classes {
+    /// Of a burst that began in a stretch: by how much it may be off by itself, what it is off together with, and by how much. Rare
+    /// stretches are each faster or slower than assumed, and all together, for code that is seldom executed waits for its caches.
+    pub fn error(&self, stretch: usize) -> (f64, usize, f64) {
+        let class = self.of_stretch[stretch];
+        match self.rare[stretch] {
+            true => (ERROR_OF_ONE.hypot(ASSUMED), self.rates.len(), self.errors[class].max(ASSUMED)),
+            false => (ERROR_OF_ONE, class, self.errors[class]),
+        }
+    }
 }
 
 impl Survey {
@@ -41,7 +60,7 @@ impl Survey {
     /// program's user time, nanoseconds; `runs`: how often an instruction was executed, where samples tell.
     pub(super) fn classes(
         &self,
-        rows: &[Vec<(usize, f64)>],
+        rows: &Rows,
         rates: &[f64],
         shares: &[f64],
         all_time: f64,
@@ -54,22 +73,28 @@ impl Survey {
         for (burst, rate) in self.taken.iter().zip(rates).filter(|(burst, _)| burst.time > 0.0) {
             time[of_stretch[burst.start]] += burst.time * shares[burst.start] * all_time;
             bursts[of_stretch[burst.start]] += 1.0;
-            of_start.insert(burst.start, *rate);
+            of_start.insert(burst.start, rate * shares[burst.start] * all_time);
         }
-        // Of each instruction that a counter tells of, what bursts of each class show.
-        let mut shown: FxHashMap<Instruction, Vec<(usize, f64)>> = FxHashMap::default();
-        for (&(start, instruction), &executed) in &self.executed {
-            let rate = of_start.get(&start).copied().unwrap_or(1.0);
-            if executed > 0.0 && runs(instruction).is_some() {
-                shown
-                    .entry(instruction)
-                    .or_default()
-                    .push((of_stretch[start], executed * shares[start] * all_time * rate));
+        // Of each instruction that a counter tells of, what bursts of each class show: their own, and those behind their calls.
+        let mut shown: FxHashMap<Instruction, FxHashMap<usize, f64>> = FxHashMap::default();
+        let mut show = |instruction, start: usize, time: f64| {
+            if runs(instruction).is_some() {
+                let time = time * of_start.get(&start).copied().unwrap_or(0.0);
+                *shown.entry(instruction).or_default().entry(of_stretch[start]).or_default() += time;
             }
+        };
+        let behind = self.behind_calls();
+        for (&(start, call, instruction), executed) in &self.executed {
+            let goes_on = call.is_some_and(|call| behind.contains_key(&call));
+            show(instruction, start, if goes_on { executed.own } else { executed.whole });
+        }
+        for ((start, call), rest) in &self.rest {
+            let Some((parts, bursts)) = self.behind.get(call).zip(behind.get(call)) else { continue };
+            parts.iter().for_each(|(&instruction, part)| show(instruction, *start, rest * part / bursts.len() as f64));
         }
         let (mut counted, mut seen) = (vec![0.0; count], vec![0.0; count]);
         for (instruction, by_class) in shown {
-            let all: f64 = by_class.iter().map(|(_, shown)| shown).sum();
+            let all: f64 = by_class.values().sum();
             let Some(runs) = runs(instruction).filter(|_| all > 0.0) else { continue };
             for (class, shown) in by_class {
                 counted[class] += runs * shown / all;
@@ -87,33 +112,77 @@ impl Survey {
             class_rates[class] = counted[class] / seen[class];
             errors[class] = bursts[class].sqrt().recip().max(LEAST_ERROR);
         }
-        Classes { of_stretch, rates: class_rates, errors, assumed: measured.is_empty() }
+        let mut rare = vec![0.0; of_stretch.len()];
+        self.taken.iter().for_each(|burst| rare[burst.start] += burst.time * shares[burst.start]);
+        let rare = rare.into_iter().map(|begun| begun * self.len() as f64 <= PRIOR).collect();
+        Classes { of_stretch, rates: class_rates, errors, rare, assumed: measured.is_empty() }
     }
 
-    /// The class of each stretch, and how many there are: what bursts go round in, in both directions or in a circle.
-    fn connected(&self, rows: &[Vec<(usize, f64)>]) -> (Vec<usize>, usize) {
+    /// The class of each stretch, and how many there are: what bursts go round in, in both directions or in a circle; with them code that
+    /// bursts come to, but too few began in to tell whether they go back.
+    fn connected(&self, rows: &Rows) -> (Vec<usize>, usize) {
         let mut class: Vec<usize> = (0..self.samples.len()).collect();
         let mut count = class.len();
         loop {
-            let mut links: FxHashMap<(usize, usize), u32> = FxHashMap::default();
-            let mut there = Vec::new();
-            for (burst, row) in self.taken.iter().zip(rows) {
-                let from = class[burst.start];
-                there.clear();
-                there.extend(row.iter().filter(|(_, part)| *part >= LEAST_PART).map(|&(stretch, _)| class[stretch]));
-                there.sort_unstable();
-                there.dedup();
-                there.iter().filter(|&&to| to != from).for_each(|&to| *links.entry((from, to)).or_default() += 1);
-            }
+            let links = self.links(rows, &class);
             let mut next = vec![Vec::new(); count];
             links.iter().filter(|(_, bursts)| **bursts >= LINKS).for_each(|(&(from, to), _)| next[from].push(to));
-            let (joined, fewer) = components(&next);
+            let (mut joined, mut fewer) = components(&next);
+            if fewer == count {
+                (joined, fewer) = self.with_tails(&links, &class, count);
+            }
+            class.iter_mut().for_each(|class| *class = joined[*class]);
             if fewer == count {
                 return (class, count);
             }
-            class.iter_mut().for_each(|class| *class = joined[*class]);
             count = fewer;
         }
+    }
+
+    /// How many bursts that began in one class came to another.
+    fn links(&self, rows: &Rows, class: &[usize]) -> FxHashMap<(usize, usize), u32> {
+        let classes_of = |parts: &[(usize, f64)], least: f64| {
+            let there = parts.iter().filter(|(_, part)| *part >= least).map(|&(stretch, _)| class[stretch]);
+            let mut there: Vec<usize> = there.collect();
+            there.sort_unstable();
+            there.dedup();
+            there
+        };
+        let behind: Vec<Vec<usize>> = rows.behind.iter().map(|parts| classes_of(parts, LEAST_PART)).collect();
+        let mut links: FxHashMap<(usize, usize), u32> = FxHashMap::default();
+        for (burst, row) in self.taken.iter().zip(&rows.own) {
+            let from = class[burst.start];
+            let mut there = classes_of(&row.parts, LEAST_PART);
+            there.extend(row.behind.iter().flat_map(|(call, _)| &behind[*call]));
+            there.sort_unstable();
+            there.dedup();
+            there.iter().filter(|&&to| to != from).for_each(|&to| *links.entry((from, to)).or_default() += 1);
+        }
+        links
+    }
+
+    /// Puts classes that few bursts began in into the one that most bursts come to them from, if those are enough: how often they are
+    /// executed follows from these.
+    fn with_tails(&self, links: &FxHashMap<(usize, usize), u32>, class: &[usize], count: usize) -> (Vec<usize>, usize) {
+        let mut begun = vec![0; count];
+        self.taken.iter().filter(|burst| burst.time > 0.0).for_each(|burst| begun[class[burst.start]] += 1);
+        let mut into: Vec<Option<(u32, usize)>> = vec![None; count];
+        for (&(from, to), &bursts) in links {
+            if bursts >= LINKS && begun[to] < LINKS && begun[from] >= LINKS {
+                into[to] = into[to].max(Some((bursts, from)));
+            }
+        }
+        // Those that stay are numbered anew.
+        let mut joined = vec![0; count];
+        let mut fewer = 0;
+        for class in (0..count).filter(|&class| into[class].is_none()) {
+            joined[class] = fewer;
+            fewer += 1;
+        }
+        for (class, into) in into.iter().enumerate() {
+            joined[class] = into.map_or(joined[class], |(_, from)| joined[from]);
+        }
+        (joined, fewer)
     }
 }
 

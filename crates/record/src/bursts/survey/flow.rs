@@ -13,66 +13,86 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Survey, Taken};
-use crate::tasks::ProcessId;
+use super::{Call, Survey};
 
 /// Rounds of the solution.
 const ROUNDS: usize = 60;
 /// So many bursts' worth of the assumption that a stretch is as fast as all others: of those that fewer begin in, what they execute
 /// is chance.
-const PRIOR: f64 = 20.0;
+pub(super) const PRIOR: f64 = 20.0;
+
+/// What bursts show, in parts of 1 for each of those that stand for time.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// By burst.
+    pub own: Vec<Row>,
+    /// By call: what the bursts behind it show together.
+    pub behind: Vec<Vec<(usize, f64)>>,
+}
+
+/// What a burst shows.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    /// Parts by stretch.
+    pub parts: Vec<(usize, f64)>,
+    /// The part that is behind the system call at its end, and which that is in [`Rows::behind`].
+    pub behind: Option<(usize, f64)>,
+}
 
 impl Survey {
     /// Bursts that begin behind a system call, by where that is.
-    pub(super) fn behind_calls(&self) -> FxHashMap<(ProcessId, u64), Vec<usize>> {
-        let mut behind: FxHashMap<(ProcessId, u64), Vec<usize>> = FxHashMap::default();
+    pub(super) fn behind_calls(&self) -> FxHashMap<Call, Vec<usize>> {
+        let mut behind: FxHashMap<Call, Vec<usize>> = FxHashMap::default();
         for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time == 0.0) {
             behind.entry(burst.ip).or_default().push(number);
         }
         behind
     }
 
-    /// Of each burst that stands for time, the parts of what it shows, of 1 in all: its own, and what follows the system call at its end.
-    pub(super) fn rows(&self) -> Vec<Vec<(usize, f64)>> {
-        let behind = self.behind_calls();
-        // What follows each call, all in all.
-        let follow: FxHashMap<(ProcessId, u64), Vec<(usize, f64)>> = behind
-            .iter()
-            .map(|(&call, numbers)| {
-                let mut sum: FxHashMap<usize, f64> = FxHashMap::default();
-                for burst in numbers.iter().map(|&number| &self.taken[number]) {
-                    let of = burst.length * numbers.len() as f64;
-                    burst.parts.iter().for_each(|&(stretch, count)| *sum.entry(stretch).or_default() += count / of);
-                }
-                (call, sum.into_iter().collect())
-            })
-            .collect();
-        let row = |burst: &Taken| {
-            if burst.time <= 0.0 {
-                return Vec::new();
+    /// What bursts show.
+    pub(super) fn rows(&self) -> Rows {
+        let (mut numbers, mut behind) = (FxHashMap::default(), Vec::new());
+        for (call, bursts) in self.behind_calls() {
+            let mut sum: FxHashMap<usize, f64> = FxHashMap::default();
+            for burst in bursts.iter().map(|&number| &self.taken[number]) {
+                let of = burst.length * bursts.len() as f64;
+                burst.parts.iter().for_each(|&(stretch, count)| *sum.entry(stretch).or_default() += count / of);
             }
-            let rest = burst.call.and_then(|call| follow.get(&call));
-            let own = if rest.is_some() { burst.part() } else { 1.0 };
+            numbers.insert(call, behind.len());
+            behind.push(sum.into_iter().collect());
+        }
+        let own = self.taken.iter().map(|burst| {
+            if burst.time <= 0.0 {
+                return Row::default();
+            }
+            let call = burst.call.and_then(|call| numbers.get(&call));
+            let own = if call.is_some() { burst.part() } else { 1.0 };
             let parts = burst.parts.iter().map(|&(stretch, count)| (stretch, count / burst.length * own));
-            parts.chain(rest.into_iter().flatten().map(|&(stretch, part)| (stretch, part * (1.0 - own)))).collect()
-        };
-        self.taken.iter().map(row).collect()
+            Row { parts: parts.collect(), behind: call.map(|&call| (call, 1.0 - own)) }
+        });
+        Rows { own: own.collect(), behind }
     }
 
     /// The rate at which each burst's instructions were executed, relative to the mean of all. `shares`: see [`Survey::shares`].
-    pub(super) fn rates(&self, rows: &[Vec<(usize, f64)>], shares: &[f64]) -> Vec<f64> {
-        let weights: Vec<f64> = self.taken.iter().map(|burst| burst.time * shares[burst.start]).collect();
+    pub(super) fn rates(&self, rows: &Rows, shares: &[f64]) -> Vec<f64> {
+        let all: f64 = self.taken.iter().map(|burst| burst.time * shares[burst.start]).sum();
+        let weights: Vec<f64> = self.taken.iter().map(|burst| burst.time * shares[burst.start] / all).collect();
         let bursts = self.len() as f64;
         let mut begun = vec![0.0; self.samples.len()];
         self.taken.iter().zip(&weights).for_each(|(burst, weight)| begun[burst.start] += weight);
         let mut rates = vec![1.0; self.taken.len()];
-        let mut executed = vec![0.0; self.samples.len()];
+        let (mut executed, mut behind) = (vec![0.0; self.samples.len()], vec![0.0; rows.behind.len()]);
         for _ in 0..ROUNDS {
             let all: f64 = weights.iter().zip(&rates).map(|(weight, rate)| weight * rate).sum();
             executed.fill(0.0);
-            for ((weight, rate), row) in weights.iter().zip(&rates).zip(rows) {
+            behind.fill(0.0);
+            for ((weight, rate), row) in weights.iter().zip(&rates).zip(&rows.own) {
                 let weight = weight * rate / all;
-                row.iter().for_each(|&(stretch, part)| executed[stretch] += weight * part);
+                row.parts.iter().for_each(|&(stretch, part)| executed[stretch] += weight * part);
+                row.behind.iter().for_each(|&(call, part)| behind[call] += weight * part);
+            }
+            for (weight, parts) in behind.iter().zip(&rows.behind) {
+                parts.iter().for_each(|&(stretch, part)| executed[stretch] += weight * part);
             }
             for (burst, rate) in self.taken.iter().zip(&mut rates) {
                 let of = burst.start;

@@ -21,6 +21,9 @@ const LEAST_LENGTH: f64 = 1000.0;
 /// So many samples' worth of the assumption that bursts have met a stretch as often as samples.
 const FEW_SAMPLES: f64 = 5.0;
 
+/// A stretch that fewer bursts should have begun in may be missing by chance.
+const LEAST_EXPECTED: f64 = 0.5;
+
 /// A stretch of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stretch {
@@ -43,13 +46,28 @@ pub struct Survey {
     at_data: Vec<u64>,
     /// Whether a burst was there.
     seen: Vec<bool>,
-    /// Instructions in known functions, by the stretch where bursts began: nanoseconds that these stand for, by the part that each had of
-    /// them.
-    executed: FxHashMap<(usize, Instruction), f64>,
+    /// Instructions in known functions, by the stretch where bursts began and the call that they ended at.
+    executed: FxHashMap<(usize, Option<Call>, Instruction), Executed>,
+    /// By stretch and call: nanoseconds that bursts stand for of which others show what came behind the call.
+    rest: FxHashMap<(usize, Call), f64>,
+    /// Instructions in bursts that stand for no time, by where these began: the sum of the parts that they had.
+    behind: FxHashMap<Call, FxHashMap<Instruction, f64>>,
     /// Processes that bursts were in.
     processes: FxHashSet<ProcessId>,
     /// Where instructions of a process are that bursts came by.
     known: FxHashMap<(ProcessId, u64), (usize, Option<Instruction>)>,
+}
+
+/// Behind a system call: where the thread goes on.
+type Call = (ProcessId, u64);
+
+/// An instruction in bursts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Executed {
+    /// Nanoseconds that the bursts stand for, by the part that it had of their instructions.
+    whole: f64,
+    /// The same without what is behind the calls at their ends.
+    own: f64,
 }
 
 /// What is kept of a burst.
@@ -62,7 +80,7 @@ struct Taken {
     length: f64,
     accesses: f64,
     /// Behind the system call that it ended at.
-    call: Option<(ProcessId, u64)>,
+    call: Option<Call>,
     /// Instructions by stretch.
     parts: Vec<(usize, f64)>,
 }
@@ -80,9 +98,11 @@ pub struct Weighed {
     pub thread: i32,
     /// So many executions, by each that it shows.
     pub each: f64,
-    /// What code runs together with that where it began, by number.
+    /// By how much, relative, it may be off by itself: a standard error.
+    pub error: f64,
+    /// What code runs together with that where it began, by number; behind a system call, where that was made most often.
     pub class: usize,
-    /// By how much, relative, all bursts of that class may be off together: a standard error.
+    /// By how much, relative, all bursts of that class may be off together, likewise.
     pub class_error: f64,
 }
 
@@ -91,6 +111,8 @@ pub struct Weighed {
 pub struct Surveyed {
     /// Each burst.
     pub bursts: Vec<Weighed>,
+    /// Stretches that they do not stand for.
+    pub missed: FxHashSet<usize>,
     /// Accesses that one more might have shown: the root of the mean square.
     pub unseen: f64,
     /// Whether nothing told how fast instructions are.
@@ -137,14 +159,9 @@ impl Survey {
         self.taken.iter().filter(|burst| burst.time > 0.0).count()
     }
 
-    /// Functions that bursts were in.
-    pub fn functions(&self) -> FxHashSet<Function> {
-        let seen = self.stretches.iter().filter(|(_, number)| self.seen[**number]);
-        let functions = seen.filter_map(|(stretch, _)| match stretch {
-            Stretch::Function(function, _) => Some(*function),
-            Stretch::Page(..) => None,
-        });
-        functions.collect()
+    /// Whether a burst was in that innermost loop of a function, or in what of it is in none.
+    pub fn has_seen(&self, function: Function, innermost: Option<usize>) -> bool {
+        self.stretches.get(&Stretch::Function(function, innermost)).is_some_and(|&number| self.seen[number])
     }
 
     /// Where an instruction is, as far as that is known.
@@ -172,6 +189,12 @@ impl Survey {
         }
         let length = (executed + burst.repetitions).max(LEAST_LENGTH);
         let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
+        let (ip, time) = ((process, burst.ip), burst.time);
+        let call = burst.call.map(|call| (process, call));
+        let mut taken = Taken { thread, ip, start, time, length, accesses: 0.0, call, parts: Vec::new() };
+        if let Some(call) = call {
+            *self.rest.entry((start, call)).or_default() += time * (1.0 - taken.part());
+        }
         for &(ip, count) in &burst.instructions {
             let Some((stretch, instruction)) = self.known(process, ip).filter(|(stretch, _)| !self.own[*stretch])
             else {
@@ -179,32 +202,46 @@ impl Survey {
             };
             *parts.entry(stretch).or_default() += f64::from(count);
             self.seen[stretch] = true;
-            if let Some(instruction) = instruction {
-                *self.executed.entry((start, instruction)).or_default() += burst.time * f64::from(count) / length;
+            let Some(instruction) = instruction else { continue };
+            let part = f64::from(count) / length;
+            if time > 0.0 {
+                let executed = self.executed.entry((start, call, instruction)).or_default();
+                executed.whole += time * part;
+                executed.own += time * part * taken.part();
+            } else {
+                *self.behind.entry(taken.ip).or_default().entry(instruction).or_default() += part;
             }
         }
         self.processes.insert(process);
-        let parts = parts.into_iter().collect();
+        taken.parts = parts.into_iter().collect();
         let seen = burst.accesses.iter().filter(|seen| !self.is_own(process, seen.ip));
-        let accesses = seen.map(|seen| f64::from(seen.count)).sum();
-        let (ip, time) = ((process, burst.ip), burst.time);
-        let call = burst.call.map(|call| (process, call));
-        self.taken.push(Taken { thread, ip, start, time, length, accesses, call, parts });
+        taken.accesses = seen.map(|seen| f64::from(seen.count)).sum();
+        self.taken.push(taken);
         Some(self.taken.len() - 1)
+    }
+
+    /// Stretches that no burst came by although half a burst or more should have begun there: others cannot stand for them, as they do
+    /// for code of which there is little here and little there.
+    pub fn missed(&self) -> FxHashSet<usize> {
+        let (samples, bursts) = (self.samples.iter().sum::<f64>(), self.len() as f64);
+        let missed =
+            |stretch: &usize| !self.seen[*stretch] && self.samples[*stretch] * bursts >= LEAST_EXPECTED * samples;
+        (0..self.samples.len()).filter(missed).collect()
     }
 
     /// By stretch: what the time of a burst that began there is to be multiplied by, to be a part (0..1) of the program's. Samples are
     /// many, and tell better than bursts how much of the time each stretch has (post-stratification); they also tell of the beginning,
-    /// when no burst is taken yet.
-    fn shares(&self) -> Vec<f64> {
+    /// when no burst is taken yet. The parts add up to what is not `missed`.
+    fn shares(&self, missed: &FxHashSet<usize>) -> Vec<f64> {
         let samples: f64 = self.samples.iter().sum();
+        let all = 1.0 - missed.iter().map(|&stretch| self.samples[stretch]).sum::<f64>() / samples.max(1.0);
         let mut begun = vec![0.0; self.samples.len()];
         self.taken.iter().for_each(|burst| begun[burst.start] += burst.time);
         let total: f64 = begun.iter().sum();
         let told = |(begun, of): (&f64, &f64)| (of + FEW_SAMPLES) / (begun / total * samples + FEW_SAMPLES);
         let told: Vec<f64> = begun.iter().zip(&self.samples).map(told).collect();
         let corrected: f64 = begun.iter().zip(&told).map(|(begun, told)| begun * told).sum();
-        told.into_iter().map(|told| told / corrected).collect()
+        told.into_iter().map(|told| all * told / corrected).collect()
     }
 
     /// Solves. `runs`: how often an instruction was executed, where samples tell; `time`: the program's user time, nanoseconds.
@@ -213,32 +250,38 @@ impl Survey {
             return Surveyed::default();
         }
         let rows = self.rows();
-        let shares = self.shares();
+        let missed = self.missed();
+        let shares = self.shares(&missed);
         let rates = self.rates(&rows, &shares);
         let classes = self.classes(&rows, &rates, &shares, time, runs);
         // Of the time that a burst stands for, part is what came behind the system call at its end, which others show.
         let behind = self.behind_calls();
-        let class = |burst: &Taken| classes.of_stretch[burst.start];
         let instructions = |(burst, rate): (&Taken, &f64)| {
-            burst.time * shares[burst.start] * time * rate * classes.rates[class(burst)]
+            burst.time * shares[burst.start] * time * rate * classes.rates[classes.of_stretch[burst.start]]
         };
         let mut whole: Vec<f64> = self.taken.iter().zip(&rates).map(instructions).collect();
+        // Where it began whose time a burst stands for.
+        let mut start: Vec<usize> = self.taken.iter().map(|burst| burst.start).collect();
+        let mut most = vec![0.0; self.taken.len()];
         for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time > 0.0) {
             let Some(others) = burst.call.and_then(|call| behind.get(&call)) else { continue };
             let rest = whole[number] * (1.0 - burst.part());
             whole[number] -= rest;
-            others.iter().for_each(|&other| whole[other] += rest / others.len() as f64);
+            for &other in others {
+                whole[other] += rest / others.len() as f64;
+                if rest > most[other] {
+                    (most[other], start[other]) = (rest, start[number]);
+                }
+            }
         }
-        let weigh = |(burst, whole): (&Taken, &f64)| Weighed {
-            thread: burst.thread,
-            each: whole / burst.length,
-            class: class(burst),
-            class_error: classes.errors[class(burst)],
+        let weigh = |((burst, whole), &start): ((&Taken, &f64), &usize)| {
+            let (error, class, class_error) = classes.error(start);
+            Weighed { thread: burst.thread, each: whole / burst.length, error, class, class_error }
         };
-        let bursts: Vec<Weighed> = self.taken.iter().zip(&whole).map(weigh).collect();
+        let bursts: Vec<Weighed> = self.taken.iter().zip(&whole).zip(&start).map(weigh).collect();
         let accesses = self.taken.iter().zip(&bursts).map(|(burst, of)| burst.accesses * of.each);
         let unseen = (accesses.map(|accesses| accesses * accesses).sum::<f64>() / bursts.len() as f64).sqrt();
-        Surveyed { bursts, unseen, assumed: classes.assumed }
+        Surveyed { bursts, unseen, missed, assumed: classes.assumed }
     }
 }
 
@@ -353,5 +396,21 @@ mod tests {
         // Of the second nothing tells: it may be anything.
         let [(first, sure), (_, guessed)] = by_phase(&phases(), |(_, op)| (op == 0).then_some(2e9));
         assert!((first / 2e9 - 1.0).abs() < 0.01 && sure <= 0.1 && guessed >= 1.0, "{first} {sure} {guessed}");
+    }
+
+    #[test]
+    fn bursts_do_not_stand_for_what_they_should_have_met() {
+        let mut survey = phases();
+        let path = crate::modules::ModuleStore::default().intern("/program");
+        let (third, seldom) = (Some(2), Some(3));
+        let third = survey.stretch(Stretch::Function((path, 0x1000), third), false);
+        (0..1000).for_each(|_| survey.sample(third, true));
+        // A sample in 3001: an eighth of a burst.
+        let seldom = survey.stretch(Stretch::Function((path, 0x1000), seldom), false);
+        survey.sample(seldom, true);
+        let found = survey.solve(|_| None, 1e9);
+        assert_eq!(found.missed.iter().copied().collect::<Vec<_>>(), [third]);
+        let all: f64 = found.bursts.iter().map(|of| of.each * 5000.0).sum();
+        assert!((all / (2.001 / 3.001 * 1e9 * classes::RATE) - 1.0).abs() < 1e-3, "{all}");
     }
 }

@@ -126,8 +126,9 @@ impl Learnt {
         for block in (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some()) {
             factors.covered += u64::from(evidence.blocks[block].samples);
             let Some(function) = function else { continue };
-            *factors.covered_of.entry(function).or_default() += u64::from(evidence.blocks[block].samples);
             let of = &graph.blocks[block];
+            let samples = u64::from(evidence.blocks[block].samples);
+            *factors.covered_of.entry((function, of.innermost)).or_default() += samples;
             factors.runs.extend((of.first..=of.last).map(|op| ((function, op), found.runs[block])));
         }
         factors.rowless = factors.rowless.hypot(self.rowless(code, graph, &found));
@@ -252,8 +253,8 @@ pub struct Factors {
     pub grounds: Vec<GroundRow>,
     /// Samples in code whose counts have ground.
     pub covered: u64,
-    /// The same by function.
-    pub covered_of: FxHashMap<Function, u64>,
+    /// The same by function and innermost loop.
+    pub covered_of: FxHashMap<(Function, Option<usize>), u64>,
     /// Accesses in code that no sample was in, as a standard error.
     pub unseen: f64,
     /// Those of instructions that no row is of, in code whose counts have ground, likewise.
