@@ -23,7 +23,7 @@
 //! Their distances from s and the half-width of the above add up as squares.
 
 use numamma_trace::{Dataset, GroundRow, TraceError};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::counters::{Count, Counters};
 use crate::groups::GroupId;
@@ -35,6 +35,10 @@ const GROUNDLESS: f64 = 0.7;
 const GUESS_UP: f64 = 4.0;
 /// And so many times too large: code that waits for memory is taken to make an access in 3 ns, and may make one in 50.
 const GUESS_DOWN: f64 = 1.0 / 16.0;
+/// The relative standard error of how fast a class is from which on that is a guess, and may be wrong by far more than a part of it.
+const GUESSED: f64 = 1.0;
+/// Such a class may be so many times as fast, or slow.
+const GUESS_CLASS: f64 = 4.0;
 /// Half-width of a 95 % interval in standard errors.
 const Z: f64 = 1.959_963_984_540_054;
 
@@ -51,6 +55,8 @@ pub struct Accuracy {
     on: FxHashMap<Cause, f64>,
     /// Of all causes: squares of what is wrong with all accesses.
     wrong: f64,
+    /// Classes whose speed is a guess; they are not among the relative errors.
+    guessed: FxHashSet<Cause>,
     /// Of all instructions: squares of their weight without ground.
     groundless: f64,
     /// Accesses that no row stands for, as a standard error.
@@ -94,8 +100,10 @@ impl Accuracy {
             accuracy.causes.insert(row.ground, (cause, class));
             for (cause, of) in [(Some(cause), row.error), (class, row.class_error)] {
                 let Some(cause) = cause else { continue };
+                let guessed = matches!(cause, Cause::Class(_)) && of >= GUESSED;
+                accuracy.guessed.extend(guessed.then_some(cause));
                 let error = accuracy.errors.entry(cause).or_default();
-                *error = error.max(of);
+                *error = error.max(if guessed { 0.0 } else { of });
             }
         }
         for group in &counters.groups {
@@ -173,7 +181,22 @@ impl Accuracy {
         let unseen = Z * self.unseen;
         let unseen = share.max(1.0 - share) * unseen / (self.weight + unseen);
         // Of a share, nothing is farther away than 0 and 1.
-        Some(half.hypot(guess).hypot(unseen).min(share.max(1.0 - share)))
+        let classes = self.guessed_classes(&own, of.all.accesses(), share);
+        Some(half.hypot(guess).hypot(classes).hypot(unseen).min(share.max(1.0 - share)))
+    }
+
+    /// How far a share is off if one class after the other is faster or slower than guessed. `own`: the group's weight by cause;
+    /// `own_all`: all of it.
+    fn guessed_classes(&self, own: &FxHashMap<Cause, f64>, own_all: f64, share: f64) -> f64 {
+        let of_class = |class: &Cause| {
+            let (own, all) = (own.get(class).copied().unwrap_or(0.0), self.on.get(class).copied().unwrap_or(0.0));
+            let with = |factor: f64| {
+                let all = self.weight + (factor - 1.0) * all;
+                if all > 0.0 { (own_all + (factor - 1.0) * own) / all } else { share }
+            };
+            (with(GUESS_CLASS) - share).abs().max((with(1.0 / GUESS_CLASS) - share).abs())
+        };
+        self.guessed.iter().map(|class| of_class(class).powi(2)).sum::<f64>().sqrt()
     }
 
     /// The part (0..1) of what a group's share rests on that has a ground: of its accesses, or of all accesses if that is less. A
@@ -308,5 +331,23 @@ mod tests {
         // ((150 - 3/4 150) / 2)^2 + ((0 - 3/4 50) / 2)^2
         let expected = Z * (18.75_f64.powi(2) + 18.75_f64.powi(2)).sqrt() / 200.0;
         assert!((error(1) - expected).abs() < 1e-12, "{}", error(1));
+    }
+
+    /// Of 150 accesses in one class and 50 in another, which may be four times as fast.
+    #[test]
+    fn a_guessed_class_may_be_off_by_a_factor() {
+        let accuracy = Accuracy {
+            weight: 200.0,
+            on: [(Cause::Class(0), 150.0), (Cause::Class(1), 50.0)].into_iter().collect(),
+            guessed: [Cause::Class(1)].into_iter().collect(),
+            ..Accuracy::default()
+        };
+        let off = |own: &[(Cause, f64)], share| {
+            accuracy.guessed_classes(&own.iter().copied().collect(), own.iter().map(|(_, own)| own).sum(), share)
+        };
+        assert!((off(&[(Cause::Class(0), 150.0)], 0.75) - (0.75 - 150.0 / 350.0)).abs() < 1e-12);
+        assert!((off(&[(Cause::Class(1), 50.0)], 0.25) - (200.0 / 350.0 - 0.25)).abs() < 1e-12);
+        // What has its part of both is off by nothing.
+        assert!(off(&[(Cause::Class(0), 15.0), (Cause::Class(1), 5.0)], 0.1) < 1e-12);
     }
 }

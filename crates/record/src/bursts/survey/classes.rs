@@ -39,16 +39,19 @@ pub struct Classes {
     pub errors: Vec<f64>,
     /// Whether so few bursts began in a stretch that how fast it is beside its class is assumed rather than found.
     rare: Vec<bool>,
+    /// Bursts that began in each class.
+    begun: Vec<u32>,
     /// Whether nothing tells of any class.
     pub assumed: bool,
 }
 
 impl Classes {
     /// Of a burst that began in a stretch: by how much it may be off by itself, what it is off together with, and by how much. Rare
-    /// stretches are each faster or slower than assumed, and all together, for code that is seldom executed waits for its caches.
+    /// stretches of a class are each faster or slower than assumed, and all together, for code that is seldom executed waits for its
+    /// caches. What too few bursts began in to be of a class is guessed each by itself.
     pub fn error(&self, stretch: usize) -> (f64, usize, f64) {
         let class = self.of_stretch[stretch];
-        match self.rare[stretch] {
+        match self.rare[stretch] && self.begun[class] >= LINKS {
             true => (ERROR_OF_ONE.hypot(ASSUMED), self.rates.len(), self.errors[class].max(ASSUMED)),
             false => (ERROR_OF_ONE, class, self.errors[class]),
         }
@@ -115,7 +118,8 @@ impl Survey {
         let mut rare = vec![0.0; of_stretch.len()];
         self.taken.iter().for_each(|burst| rare[burst.start] += burst.time * shares[burst.start]);
         let rare = rare.into_iter().map(|begun| begun * self.len() as f64 <= PRIOR).collect();
-        Classes { of_stretch, rates: class_rates, errors, rare, assumed: measured.is_empty() }
+        let begun = bursts.iter().map(|&bursts| bursts as u32).collect();
+        Classes { of_stretch, rates: class_rates, errors, rare, begun, assumed: measured.is_empty() }
     }
 
     /// The class of each stretch, and how many there are: what bursts go round in, in both directions or in a circle; with them code that
