@@ -147,7 +147,7 @@ SELECT sum(length(name)) FROM item WHERE name LIKE '%99%';
 const PERL: &str = "
 my (%count, $x, $words);
 $x = 12345;
-for (1 .. 600000) {
+for (1 .. 2400000) {
     $x = ($x * 1103515245 + 12345) & 0x7fffffff;
     $count{'key' . ($x % 60011)} += length($x);
 }
