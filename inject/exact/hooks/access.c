@@ -7,7 +7,7 @@
     HOOK void __tsan_##name##size(void *where); \
     HOOK void __tsan_##name##size(void *where) { nmx_access(where, size, NMX_CALLER, write); } \
     HOOK void __tsan_##name##size##_pc(void *where, void *ip); \
-    HOOK void __tsan_##name##size##_pc(void *where, void *ip) { (void)ip, nmx_access(where, size, NMX_CALLER, write); }
+    HOOK void __tsan_##name##size##_pc(void *where, void *ip) { nmx_access(where, size, (uint64_t)ip, write); }
 
 /* Reads first, as the processor does. */
 #define BOTH(name, size) \
@@ -52,11 +52,11 @@ void nmx_range(const volatile void *where, uint64_t bytes, uint64_t ip, bool wri
 HOOK void __tsan_read_range(void *where, uint64_t bytes);
 HOOK void __tsan_read_range(void *where, uint64_t bytes) { nmx_range(where, bytes, NMX_CALLER, false); }
 HOOK void __tsan_read_range_pc(void *where, uint64_t bytes, void *ip);
-HOOK void __tsan_read_range_pc(void *where, uint64_t bytes, void *ip) { (void)ip, nmx_range(where, bytes, NMX_CALLER, false); }
+HOOK void __tsan_read_range_pc(void *where, uint64_t bytes, void *ip) { nmx_range(where, bytes, (uint64_t)ip, false); }
 HOOK void __tsan_write_range(void *where, uint64_t bytes);
 HOOK void __tsan_write_range(void *where, uint64_t bytes) { nmx_range(where, bytes, NMX_CALLER, true); }
 HOOK void __tsan_write_range_pc(void *where, uint64_t bytes, void *ip);
-HOOK void __tsan_write_range_pc(void *where, uint64_t bytes, void *ip) { (void)ip, nmx_range(where, bytes, NMX_CALLER, true); }
+HOOK void __tsan_write_range_pc(void *where, uint64_t bytes, void *ip) { nmx_range(where, bytes, (uint64_t)ip, true); }
 
 /* Newer clangs call these where the program copies. */
 HOOK void *__tsan_memcpy(void *to, const void *from, uint64_t bytes);

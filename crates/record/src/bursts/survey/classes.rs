@@ -17,8 +17,8 @@ const LINKS: u32 = 10;
 const LEAST_PART: f64 = 0.002;
 /// Part of the time that a class stands for that both must tell of, so that the one is the measure of the other.
 const LEAST_SHOWN: f64 = 0.05;
-/// Relative standard error of how fast a class is that nothing measures: one instruction in a nanosecond where code waits for memory, and
-/// twenty in a small loop, were seen in one program.
+/// Relative standard error of how fast a class is that nothing measures; from 1 on readers take it for a guess, which may be off by a
+/// factor: two instructions in a nanosecond where code waits for memory, and twenty in a small loop, were seen in one program.
 const GUESSED: f64 = 1.2;
 /// The same of a stretch beside its class, where that is assumed.
 const ASSUMED: f64 = 0.7;
@@ -145,18 +145,18 @@ impl Survey {
 
     /// How many bursts that began in one class came to another.
     fn links(&self, rows: &Rows, class: &[usize]) -> FxHashMap<(usize, usize), u32> {
-        let classes_of = |parts: &[(usize, f64)], least: f64| {
-            let there = parts.iter().filter(|(_, part)| *part >= least).map(|&(stretch, _)| class[stretch]);
+        let classes_of = |parts: &[(usize, f64)]| {
+            let there = parts.iter().filter(|(_, part)| *part >= LEAST_PART).map(|&(stretch, _)| class[stretch]);
             let mut there: Vec<usize> = there.collect();
             there.sort_unstable();
             there.dedup();
             there
         };
-        let behind: Vec<Vec<usize>> = rows.behind.iter().map(|parts| classes_of(parts, LEAST_PART)).collect();
+        let behind: Vec<Vec<usize>> = rows.behind.iter().map(|parts| classes_of(parts)).collect();
         let mut links: FxHashMap<(usize, usize), u32> = FxHashMap::default();
         for (burst, row) in self.taken.iter().zip(&rows.own) {
             let from = class[burst.start];
-            let mut there = classes_of(&row.parts, LEAST_PART);
+            let mut there = classes_of(&row.parts);
             there.extend(row.behind.iter().flat_map(|(call, _)| &behind[*call]));
             there.sort_unstable();
             there.dedup();
