@@ -241,11 +241,39 @@ fn listen_to(
     Ok(())
 }
 
+/// What QEMU said last; else what the guest's kernel died of, or what that said last.
 fn last_words(folder: &Path) -> String {
-    let last = |name: &str| {
-        let text = fs::read(folder.join(name)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
-    };
-    last("qemu.log").or_else(|| last("console")).map(|line| format!(": {line}")).unwrap_or_default()
+    let text = |name: &str| String::from_utf8_lossy(&fs::read(folder.join(name)).unwrap_or_default()).into_owned();
+    let words = last_line(&text("qemu.log")).map(str::to_owned).or_else(|| cause_of_death(&text("console")));
+    words.map(|words| format!(": {words}")).unwrap_or_default()
+}
+
+fn last_line(text: &str) -> Option<&str> {
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty())
+}
+
+/// A kernel that dies says why, where it was, and after many lines more of little use that it has ended.
+fn cause_of_death(console: &str) -> Option<String> {
+    let lines = || console.lines().map(str::trim);
+    let said = |what: &'static [&str]| lines().find(|line| what.iter().any(|word| line.contains(word)));
+    let causes = [said(&["BUG:", "Oops", "general protection", "unable to handle"]), said(&["RIP: 0010:"])];
+    let causes: Vec<&str> = causes.into_iter().chain([said(&["Kernel panic"])]).flatten().collect();
+    if causes.is_empty() { last_line(console).map(str::to_owned) } else { Some(causes.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_says_what_it_died_of() {
+        let console = "[    1.0] all is well\n[    1.7] BUG: unable to handle page fault for address: 10\n[    1.7] CPU: 1\n\
+            [    1.7] RIP: 0010:do_it+0x1/0x2\n[    1.8] Kernel panic - not syncing: Fatal exception\n\
+            [    1.8] Kernel Offset: disabled\n\n";
+        let said = cause_of_death(console).expect("it says something");
+        let parts = ["BUG: unable to handle page fault", "do_it+0x1/0x2", "Fatal exception"];
+        assert!(parts.iter().all(|part| said.contains(part)) && !said.contains("Offset"), "{said}");
+        assert_eq!(cause_of_death("one\n two \n\n").as_deref(), Some("two"));
+        assert_eq!(cause_of_death(""), None);
+    }
 }
