@@ -9,13 +9,15 @@
 //! With W all weight, s the object's share and e a ground's relative error, of one loop in all threads:
 //!
 //! ```text
-//!   Var(s) W^2 = sum over loops, bursts and their classes ((W_object,loop - s W_loop) e)^2
+//!   Var(s) W^2 = sum over loops and bursts ((W_object,loop - s W_loop) e)^2
 //!              + sum over instructions W_i^2 p (1 - p) / n            p: part of the n rows that are in the object
 //!              + sum over instructions ((U_object,i - s U_i) E)^2      U: weight without ground, E its relative error
 //! ```
 //!
-//! Two things more may be wrong, and far from linearly:
+//! Three things more may be wrong, and far from linearly:
 //!
+//! - How fast the code of a class of bursts is may be off by a factor, the same for all of them. So s is computed once more for each class,
+//!   with as many accesses more, or fewer, as a normal distribution of the logarithm has in its 95 %.
 //! - What instructions without ground take is one assumption for all of them. So s is computed once more with all U larger, and
 //!   smaller, by what that may be off ([`GUESS_UP`], [`GUESS_DOWN`]).
 //! - What no sample saw (`sampler.unseen`) may all be in the object, or all elsewhere.
@@ -23,7 +25,7 @@
 //! Their distances from s and the half-width of the above add up as squares.
 
 use numamma_trace::{Dataset, GroundRow, TraceError};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::counters::{Count, Counters};
 use crate::groups::GroupId;
@@ -35,12 +37,8 @@ const GROUNDLESS: f64 = 0.7;
 const GUESS_UP: f64 = 4.0;
 /// And so many times too large: code that waits for memory is taken to make an access in 3 ns, and may make one in 50.
 const GUESS_DOWN: f64 = 1.0 / 16.0;
-/// The relative standard error of how fast a class is from which on that is a guess, and may be wrong by far more than a part of it.
-const GUESSED: f64 = 1.0;
-/// Such a class may be so many times as fast, or slow.
-const GUESS_CLASS: f64 = 4.0;
 /// Half-width of a 95 % interval in standard errors.
-const Z: f64 = 1.959_963_984_540_054;
+pub(crate) const Z: f64 = 1.959_963_984_540_054;
 
 /// What the errors of shares follow from.
 #[derive(Debug, Default)]
@@ -49,14 +47,16 @@ pub struct Accuracy {
     weight: f64,
     /// By ground: what it is off by together with others, a loop or a burst, and the class of a burst.
     causes: FxHashMap<i32, (Cause, Option<Cause>)>,
-    /// Relative errors of causes.
+    /// Relative errors of loops and bursts.
     errors: FxHashMap<Cause, f64>,
-    /// Weight on each of them.
+    /// Factors by which classes may be off.
+    factors: FxHashMap<Cause, f64>,
+    /// Weight on each of all these.
     on: FxHashMap<Cause, f64>,
-    /// Of all causes: squares of what is wrong with all accesses.
+    /// Of loops and bursts: squares of what is wrong with all accesses.
     wrong: f64,
-    /// Classes whose speed is a guess; they are not among the relative errors.
-    guessed: FxHashSet<Cause>,
+    /// Of classes: squares of what a share without any of it may be off by, as a part of it.
+    diluted: f64,
     /// Of all instructions: squares of their weight without ground.
     groundless: f64,
     /// Accesses that no row stands for, as a standard error.
@@ -98,12 +98,11 @@ impl Accuracy {
             let cause = if row.ip < 0 { Cause::Burst(row.ground) } else { Cause::Loop(row.ip) };
             let class = (row.class >= 0).then_some(Cause::Class(row.class));
             accuracy.causes.insert(row.ground, (cause, class));
-            for (cause, of) in [(Some(cause), row.error), (class, row.class_error)] {
-                let Some(cause) = cause else { continue };
-                let guessed = matches!(cause, Cause::Class(_)) && of >= GUESSED;
-                accuracy.guessed.extend(guessed.then_some(cause));
-                let error = accuracy.errors.entry(cause).or_default();
-                *error = error.max(if guessed { 0.0 } else { of });
+            let error = accuracy.errors.entry(cause).or_default();
+            *error = error.max(row.error);
+            if let Some(class) = class {
+                let factor = accuracy.factors.entry(class).or_insert(1.0);
+                *factor = factor.max((Z * row.class_error).exp());
             }
         }
         for group in &counters.groups {
@@ -111,15 +110,25 @@ impl Accuracy {
                 *accuracy.on.entry(of).or_default() += weight;
             }
         }
-        accuracy.wrong = accuracy.on.iter().map(|(cause, all)| (all * accuracy.error_of(cause)).powi(2)).sum();
+        accuracy.sum_up();
         for by_group in counters.code.values() {
             accuracy.instruction(by_group);
         }
         Ok(Some(accuracy))
     }
 
+    /// Sums over all causes, which have their weight.
+    fn sum_up(&mut self) {
+        self.wrong = self.on.iter().map(|(cause, all)| (all * self.error_of(cause)).powi(2)).sum();
+        self.diluted = self.on.keys().map(|cause| self.off_by_class(cause, 0.0, self.weight, 1.0).powi(2)).sum();
+    }
+
+    /// Relative standard error of what a loop or a burst tells.
     fn error_of(&self, cause: &Cause) -> f64 {
-        self.errors.get(cause).copied().unwrap_or(GROUNDLESS)
+        match cause {
+            Cause::Class(_) => 0.0,
+            Cause::Loop(_) | Cause::Burst(_) => self.errors.get(cause).copied().unwrap_or(GROUNDLESS),
+        }
     }
 
     fn instruction(&mut self, by_group: &FxHashMap<Option<GroupId>, Count>) {
@@ -181,22 +190,29 @@ impl Accuracy {
         let unseen = Z * self.unseen;
         let unseen = share.max(1.0 - share) * unseen / (self.weight + unseen);
         // Of a share, nothing is farther away than 0 and 1.
-        let classes = self.guessed_classes(&own, of.all.accesses(), share);
+        let classes = self.off_by_classes(&own, of.all.accesses(), share);
         Some(half.hypot(guess).hypot(classes).hypot(unseen).min(share.max(1.0 - share)))
     }
 
-    /// How far a share is off if one class after the other is faster or slower than guessed. `own`: the group's weight by cause;
-    /// `own_all`: all of it.
-    fn guessed_classes(&self, own: &FxHashMap<Cause, f64>, own_all: f64, share: f64) -> f64 {
-        let of_class = |class: &Cause| {
-            let (own, all) = (own.get(class).copied().unwrap_or(0.0), self.on.get(class).copied().unwrap_or(0.0));
-            let with = |factor: f64| {
-                let all = self.weight + (factor - 1.0) * all;
-                if all > 0.0 { (own_all + (factor - 1.0) * own) / all } else { share }
-            };
-            (with(GUESS_CLASS) - share).abs().max((with(1.0 / GUESS_CLASS) - share).abs())
+    /// How far a share is off if one class after the other is faster or slower than it is taken to be. `own`: the group's weight by
+    /// cause; `own_all`: all of it.
+    fn off_by_classes(&self, own: &FxHashMap<Cause, f64>, own_all: f64, share: f64) -> f64 {
+        // The group has no part of most classes, of which there may be many.
+        let of_own = own.iter().map(|(class, &own)| {
+            let off = |own, own_all, share| self.off_by_class(class, own, own_all, share).powi(2);
+            off(own, own_all, share) - share * share * off(0.0, self.weight, 1.0)
+        });
+        (share * share * self.diluted + of_own.sum::<f64>()).max(0.0).sqrt()
+    }
+
+    fn off_by_class(&self, class: &Cause, own: f64, own_all: f64, share: f64) -> f64 {
+        let Some(&factor) = self.factors.get(class) else { return 0.0 };
+        let all = self.on.get(class).copied().unwrap_or(0.0);
+        let with = |factor: f64| {
+            let all = self.weight + (factor - 1.0) * all;
+            if all > 0.0 { (own_all + (factor - 1.0) * own) / all } else { share }
         };
-        self.guessed.iter().map(|class| of_class(class).powi(2)).sum::<f64>().sqrt()
+        (with(factor) - share).abs().max((with(1.0 / factor) - share).abs())
     }
 
     /// The part (0..1) of what a group's share rests on that has a ground: of its accesses, or of all accesses if that is less. A
@@ -316,7 +332,7 @@ mod tests {
                 (1, (Cause::Burst(1), Some(Cause::Class(class_of_second)))),
             ];
             let mut accuracy = Accuracy { weight: 200.0, causes: causes.into_iter().collect(), ..Accuracy::default() };
-            accuracy.errors = [(Cause::Class(0), 0.5), (Cause::Class(1), 0.5)].into_iter().collect();
+            accuracy.factors = [(Cause::Class(0), 2.0), (Cause::Class(1), 2.0)].into_iter().collect();
             for group in &counters.groups {
                 for (cause, weight) in accuracy.by_cause(&group.grounds) {
                     *accuracy.on.entry(cause).or_default() += weight;
@@ -324,26 +340,27 @@ mod tests {
             }
             // That of the bursts themselves is left out here.
             accuracy.errors.extend([(Cause::Burst(0), 0.0), (Cause::Burst(1), 0.0)]);
-            accuracy.wrong = accuracy.on.iter().map(|(cause, all)| (all * accuracy.error_of(cause)).powi(2)).sum();
+            accuracy.sum_up();
             accuracy.error(0, &counters).unwrap()
         };
         assert_eq!(error(0), 0.0);
-        // ((150 - 3/4 150) / 2)^2 + ((0 - 3/4 50) / 2)^2
-        let expected = Z * (18.75_f64.powi(2) + 18.75_f64.powi(2)).sqrt() / 200.0;
+        // Half as many in the first are 75 of 125; twice as many in the second leave it 150 of 250.
+        let expected = 0.15_f64.hypot(0.15);
         assert!((error(1) - expected).abs() < 1e-12, "{}", error(1));
     }
 
     /// Of 150 accesses in one class and 50 in another, which may be four times as fast.
     #[test]
-    fn a_guessed_class_may_be_off_by_a_factor() {
-        let accuracy = Accuracy {
+    fn a_class_may_be_off_by_a_factor() {
+        let mut accuracy = Accuracy {
             weight: 200.0,
             on: [(Cause::Class(0), 150.0), (Cause::Class(1), 50.0)].into_iter().collect(),
-            guessed: [Cause::Class(1)].into_iter().collect(),
+            factors: [(Cause::Class(0), 1.0), (Cause::Class(1), 4.0)].into_iter().collect(),
             ..Accuracy::default()
         };
+        accuracy.sum_up();
         let off = |own: &[(Cause, f64)], share| {
-            accuracy.guessed_classes(&own.iter().copied().collect(), own.iter().map(|(_, own)| own).sum(), share)
+            accuracy.off_by_classes(&own.iter().copied().collect(), own.iter().map(|(_, own)| own).sum(), share)
         };
         assert!((off(&[(Cause::Class(0), 150.0)], 0.75) - (0.75 - 150.0 / 350.0)).abs() < 1e-12);
         assert!((off(&[(Cause::Class(1), 50.0)], 0.25) - (200.0 / 350.0 - 0.25)).abs() < 1e-12);

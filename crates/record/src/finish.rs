@@ -155,12 +155,14 @@ pub fn finish(
     let sink = std::mem::replace(&mut session.sink, empty);
     let (writer, failed) = sink.close(&mut losses);
     meta.losses = losses;
-    let counts = session.estimate();
+    session.survey.close();
+    let counts = session.estimate(meta.sampler.bursts.map_or(0.0, |bursts| bursts.fastest));
     if session.emulated.is_none() {
         meta.sampler.counted = Some(session.share_of_data_samples(counts.covered()));
         meta.sampler.unseen = counts.unseen();
         if let Some(bursts) = &mut meta.sampler.bursts {
             bursts.assumed = counts.assumed();
+            bursts.error = counts.error();
         }
     }
     let merged = named.and_then(|()| {

@@ -381,9 +381,9 @@ impl Session {
         }
         let blamed = matches!(rule, Rule::Before | Rule::Forward);
         self.data_samples += u64::from(blamed);
-        if let Some((number, _)) = stretch {
+        if let Some(place) = stretch {
             self.recent.insert((pid, tid), time);
-            self.survey.sample(number, blamed);
+            self.survey.sample(place, blamed);
         }
         let Some(taken) = taken else {
             drop(unit);
@@ -485,15 +485,15 @@ impl Session {
         }
     }
 
-    /// What turns the rows into counts of accesses.
-    pub fn estimate(&self) -> Estimate<'_> {
+    /// What turns the rows into counts of accesses. `fastest`: see [`numamma_trace::Bursts`].
+    pub fn estimate(&self, fastest: f64) -> Estimate<'_> {
         // At the shortest periods a sample costs as much as it stands for.
         let period = (self.period - self.clock.cost).max(self.period / 4);
         let factors = self.code.factors(period);
         // Bursts stand for the processes that they were in.
         let followed = self.tasks.processes.iter().enumerate().filter(|(number, _)| self.survey.has_followed(*number));
         let samples: i64 = followed.map(|(_, process)| process.row.samples).sum();
-        Estimate::new(factors, &self.survey, samples as f64 * period as f64)
+        Estimate::new(factors, &self.survey, samples as f64 * period as f64, fastest)
     }
 
     /// A number of samples as a part (0..1) of those that show a data access.

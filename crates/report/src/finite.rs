@@ -51,7 +51,7 @@ macro_rules! finite {
 
 finite!(Run { wall_s, started_unix_s });
 finite!(Sampler { rate_hz, overhead_estimate, controls, bursts, trace });
-finite!(Bursts { stopped_s });
+finite!(Bursts { stopped_s, factor });
 finite!(Trace { after_s } errors { for_s });
 finite!(Controls { after_s } errors { for_s });
 finite!(Cost { seconds, share } errors { error });

@@ -37,7 +37,7 @@ table! {
         samples: i64 = "Samples of the thread in that code; 0 for a burst.",
         error: f64 = "Relative standard error of the number of runs, the same for all rows with this ground.",
         class: i32 = "Of a burst: the number of the code that runs together with that where it began; -1 if none." or -1,
-        class_error: f64 = "Relative standard error of how fast that code is, the same for all grounds of the class; from 1 on it is a guess, which may be off by a factor." or 0.0,
+        class_error: f64 = "Standard error of the logarithm of how fast that code is, the same for all grounds of the class." or 0.0,
     }
 }
 

@@ -39,6 +39,7 @@ export interface Bursts {
   instructions: number;
   stopped_s: number;
   assumed: boolean;
+  factor: number;
 }
 
 export interface Controls {

@@ -26,10 +26,11 @@ pub struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    /// `time`: user time of the program, nanoseconds.
-    pub fn new(mut factors: Factors, survey: &'a Survey, time: f64) -> Self {
+    /// `time`: user time of the program, nanoseconds; `fastest`: instructions that the processor retires in one.
+    pub fn new(mut factors: Factors, survey: &'a Survey, time: f64, fastest: f64) -> Self {
         let runs = |instruction| factors.runs.get(&instruction).copied();
-        let surveyed = if survey.len() < LEAST_BURSTS { Surveyed::default() } else { survey.solve(runs, time) };
+        let surveyed =
+            if survey.len() < LEAST_BURSTS { Surveyed::default() } else { survey.solve(runs, time, fastest) };
         let first = factors.grounds.len();
         factors.grounds.extend(surveyed.bursts.iter().enumerate().map(|(number, burst)| GroundRow {
             ground: (first + number) as i32,
@@ -47,6 +48,11 @@ impl<'a> Counts<'a> {
     /// What the counts stand on.
     pub fn grounds(&self) -> &[GroundRow] {
         &self.factors.grounds
+    }
+
+    /// How far the number of all accesses may be off: see [`numamma_trace::Bursts`].
+    pub fn error(&self) -> f64 {
+        self.surveyed.error
     }
 
     /// Whether bursts count, and nothing told how fast instructions are.

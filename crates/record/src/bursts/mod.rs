@@ -12,15 +12,19 @@
 
 pub mod counts;
 mod memory;
+mod retire;
 mod rows;
+mod spans;
 pub mod survey;
 mod taker;
 mod threads;
+mod trace;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use numamma_trace::Bursts;
+pub use spans::{SPAN, Span};
 pub use taker::Taker;
 
 use crate::perf::decode::Record;
@@ -45,6 +49,7 @@ pub struct Burst {
     /// Addresses of instructions, with how often each was executed.
     pub instructions: Vec<(u64, u32)>,
     pub accesses: Vec<Seen>,
+    pub spans: Vec<Span>,
 }
 
 /// Accesses of an instruction to a page.

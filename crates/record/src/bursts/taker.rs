@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use numamma_emulator::{Access, Emulator, Limits, Observer, State, Stop};
+use numamma_emulator::{Emulator, Limits, State, Stop};
 use numamma_process::{NotStopped, Stopped};
-use rustc_hash::FxHashMap;
 
 use super::memory::Pages;
+use super::retire;
 use super::threads::{Candidate, choose, running_on, with_new_ones};
-use super::{Burst, Seen, Shared};
+use super::trace::Trace;
+use super::{Burst, Shared};
 use crate::clock::counts::resample::Random;
 use crate::collect::now;
 use crate::perf::decode::Record;
@@ -31,13 +32,11 @@ const THINNED_AFTER: u64 = 16_384;
 const NEWS: f64 = 0.1;
 /// Threads that may be refused before any was stopped.
 const MOST_REFUSALS: u32 = 20;
-/// Accesses of an instruction that is not a repeated one.
-const MOST_ACCESSES: u32 = 4;
-/// Accesses of a repeated string instruction that take as long as another instruction: it moves 32 bytes a cycle, in elements of one to
-/// eight, and others come four in a cycle.
-const REPEATED_AT_ONCE: f64 = 4.0;
 /// Repetitions of string instructions that may come on each of them.
 const REPETITIONS: u64 = 16;
+/// Of the time of a thread that stands at the end of a system call, the part (0..1) that was its own: not known, and samples tell how
+/// much each stretch of its code has.
+const OWN_BEFORE_CALLS: f64 = 0.5;
 /// Code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
 /// What the kernel says to itself of system calls that are begun again (`ERESTARTSYS` and its like).
@@ -69,6 +68,17 @@ enum No {
     Renew,
     /// Never.
     Never(String),
+}
+
+/// How a thread was followed.
+struct Followed {
+    stop: Stop,
+    /// Behind the system call that it came to.
+    call: Option<u64>,
+    /// Whether it stood at the end of one.
+    behind_call: bool,
+    /// Whether it stood where the kernel was about to provide a page.
+    absent: bool,
 }
 
 impl Taker {
@@ -108,6 +118,8 @@ struct Worker<'a> {
     /// one like everybody else, and the thread would, too.
     stopped: Duration,
     worked: Duration,
+    /// Instructions that the processor retires in a nanosecond.
+    fastest: f64,
     /// Threads that were not permitted to be stopped, while none was.
     refusals: u32,
 }
@@ -126,6 +138,7 @@ impl<'a> Worker<'a> {
             taken: 0,
             stopped: Duration::ZERO,
             worked: Duration::ZERO,
+            fastest: 0.0,
             refusals: 0,
         })
     }
@@ -168,13 +181,17 @@ impl<'a> Worker<'a> {
     }
 
     /// Hands a burst over; the end of the worker, if it is to end.
-    fn hand_over(&mut self, taken: Result<(i64, Stop, Burst), No>, of: Candidate) -> Option<Ended> {
+    fn hand_over(&mut self, taken: Result<(i64, Stop, Vec<Burst>), No>, of: Candidate) -> Option<Ended> {
         let stopped = std::mem::take(&mut self.stopped);
         let worked = std::mem::take(&mut self.worked);
         if !worked.is_zero() {
             self.cost += (worked.as_secs_f64() - self.cost) * NEWS;
         }
+        if (self.taken + 1).is_power_of_two() {
+            self.fastest = self.fastest.max(retire::most_per_ns());
+        }
         let mut state = self.shared.state();
+        state.tally.fastest = self.fastest;
         state.tally.stopped += stopped.as_nanos() as u64;
         match taken {
             Err(No::Not) => None,
@@ -183,23 +200,25 @@ impl<'a> Worker<'a> {
                 state.refused = Some(why);
                 Some(Ended::Done)
             }
-            // Nothing is told by no instruction.
-            Ok((_, _, burst)) if burst.length == 0 => None,
-            Ok((at, stop, burst)) => {
+            Ok((at, stop, bursts)) => {
+                // Nothing is told by no instruction.
+                let length = bursts.iter().map(|burst| burst.length).max().filter(|length| *length > 0)?;
                 self.taken += 1;
                 state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
                 state.tally.taken += 1;
-                state.tally.instructions += burst.length;
-                let burst = Box::new(burst);
-                state.taken.push(Record::Burst { time: at, pid: of.pid, tid: of.tid, cpu: of.cpu, burst });
+                state.tally.instructions += length;
+                let Candidate { pid, tid, cpu, .. } = of;
+                let records =
+                    bursts.into_iter().map(Box::new).map(|burst| Record::Burst { time: at, pid, tid, cpu, burst });
+                state.taken.extend(records);
                 None
             }
         }
     }
 
-    /// Stops a thread, follows it and lets it go: the moment when it stood, why it was followed no further, and the burst, which
-    /// stands for `time`.
-    fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Burst), No> {
+    /// Stops a thread, follows it and lets it go: the moment when it stood, why it was followed no further, and bursts, which
+    /// stand for `time`.
+    fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Vec<Burst>), No> {
         // Others were looked at since: whoever sleeps by now is not to be woken.
         running_on(of.pid, of.tid).ok_or(No::Not)?;
         let stopped = match Stopped::stop(of.tid) {
@@ -217,17 +236,17 @@ impl<'a> Worker<'a> {
             }
         };
         let (at, began, worked) = (now(), Instant::now(), own_time());
-        let followed = self.follow(&stopped, of.pid, time);
+        let followed = self.follow(&stopped, of.pid);
         let released = stopped.release();
         (self.stopped, self.worked) = (began.elapsed(), own_time().saturating_sub(worked));
         if !released {
             return Err(No::Renew);
         }
-        let (stop, burst) = followed.ok_or(No::Not)?;
-        Ok((at, stop, burst))
+        let followed = followed.ok_or(No::Not)?;
+        Ok((at, followed.stop, self.bursts(&followed, time)))
     }
 
-    fn follow(&mut self, stopped: &Stopped, pid: i32, time: f64) -> Option<(Stop, Burst)> {
+    fn follow(&mut self, stopped: &Stopped, pid: i32) -> Option<Followed> {
         let registers = stopped.registers().ok()?;
         // At the end of a system call, which may have to be made again: then that is what comes next.
         let behind_call = registers.orig_rax as i64 >= 0;
@@ -243,12 +262,23 @@ impl<'a> Worker<'a> {
         self.emulator.begin();
         let limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS) };
         let stop = self.emulator.go_on(&mut state, &mut self.pages, &mut self.trace, limits).stop;
-        let mut burst = self.trace.burst();
-        burst.ip = registers.rip;
+        let call = (stop == Stop::SystemCall).then_some(state.ip + SYSTEM_CALL_BYTES);
+        Some(Followed { stop, call, behind_call, absent: self.pages.absent })
+    }
+
+    /// Counts what was followed, which stands for `time`.
+    fn bursts(&mut self, &Followed { call, behind_call, absent, .. }: &Followed, time: f64) -> Vec<Burst> {
+        let length = self.trace.len();
+        let anywhere = self.random.below(length);
+        let mut burst = |first, time| Burst { time, call, ..self.trace.burst(first, &mut self.random) };
         // The time of a system call or of a page fault is not the program's own.
-        burst.time = if behind_call || self.pages.absent { 0.0 } else { time };
-        burst.call = (stop == Stop::SystemCall).then_some(state.ip + SYSTEM_CALL_BYTES);
-        Some((stop, burst))
+        let mut bursts = vec![burst(0, if behind_call || absent { 0.0 } else { time })];
+        if behind_call && !absent && length > 0 {
+            // Who is told to stop while he executes code of his own stands at the end of a system call all the same, if that comes before
+            // the interrupt does. He was anywhere between two of them then.
+            bursts.push(burst(anywhere, time * OWN_BEFORE_CALLS));
+        }
+        bursts
     }
 }
 
@@ -258,57 +288,4 @@ fn own_time() -> Duration {
     // SAFETY: writes to a live struct.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-}
-
-/// What the emulator tells, counted.
-#[derive(Debug, Default)]
-struct Trace {
-    length: u64,
-    /// Accesses of the instruction that was told of last.
-    accesses_of_one: u32,
-    /// Accesses of string instructions beyond the first ones.
-    repeated: u64,
-    instructions: FxHashMap<u64, u32>,
-    /// By instruction, page and whether it writes.
-    accesses: FxHashMap<(u64, u64, bool), Seen>,
-}
-
-impl Trace {
-    fn clear(&mut self) {
-        self.length = 0;
-        (self.accesses_of_one, self.repeated) = (0, 0);
-        self.instructions.clear();
-        self.accesses.clear();
-    }
-
-    fn burst(&self) -> Burst {
-        Burst {
-            length: self.length,
-            repetitions: self.repeated as f64 / REPEATED_AT_ONCE,
-            instructions: self.instructions.iter().map(|(&ip, &count)| (ip, count)).collect(),
-            accesses: self.accesses.values().copied().collect(),
-            ..Burst::default()
-        }
-    }
-}
-
-impl Observer for Trace {
-    fn instruction(&mut self, ip: u64) {
-        self.length += 1;
-        self.accesses_of_one = 0;
-        *self.instructions.entry(ip).or_default() += 1;
-    }
-
-    fn access(&mut self, Access { ip, address, size, write }: Access) {
-        let seen = self.accesses.entry((ip, address >> 12, write)).or_insert(Seen {
-            ip,
-            addr: address,
-            bytes: size,
-            write,
-            count: 0,
-        });
-        seen.count += 1;
-        self.accesses_of_one += 1;
-        self.repeated += u64::from(self.accesses_of_one > MOST_ACCESSES);
-    }
 }

@@ -96,6 +96,9 @@ fn sampler(findings: &Findings, page: &Page) -> String {
     parts.join(page.pen.dot())
 }
 
+/// Numbers that may be off by less need no word.
+const TOLD_FACTOR: f64 = 1.2;
+
 /// Moments for which threads were followed.
 fn bursts(findings: &Findings, page: &Page) -> Option<String> {
     let bursts = findings.sampler.bursts?;
@@ -109,6 +112,8 @@ fn bursts(findings: &Findings, page: &Page) -> Option<String> {
     ];
     if bursts.assumed {
         parts.push("numbers of accesses are ratios, of code that runs together".to_owned());
+    } else if finite(bursts.factor) >= TOLD_FACTOR {
+        parts.push(format!("numbers of accesses to a factor of {:.1}", finite(bursts.factor)));
     }
     Some(parts.join(page.pen.dot()))
 }

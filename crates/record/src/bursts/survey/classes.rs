@@ -1,14 +1,15 @@
-//! Code that runs together, and code that does not: the communicating classes of the chain of stretches.
+//! Code that runs together, and code that does not: the communicating classes of the chain of states, which are stretches of it in phases.
 //!
 //! How fast two stretches are beside each other follows from how often bursts that began in the one came to the other, and back. A
 //! program that does one thing and then another has parts between which none goes: [`super::flow`] gives each such part rates that are
 //! right among themselves, and nothing tells by how much all of them are off. Where a loop's counter tells how often some of the part's
-//! code ran, that does; else the part is taken to be as fast as the others, with the error of a guess.
+//! code ran, that does; else what its fastest code takes ([`super::pace`]); else the part is taken to be as fast as the others.
 
 use rustc_hash::FxHashMap;
 
-use super::Survey;
 use super::flow::{PRIOR, Rows};
+use super::pace::{Pace, pooled};
+use super::{Survey, Time};
 use crate::clock::counts::Instruction;
 
 /// Bursts that must have gone from one class to another before that tells how often they do.
@@ -17,25 +18,28 @@ const LINKS: u32 = 10;
 const LEAST_PART: f64 = 0.002;
 /// Part of the time that a class stands for that both must tell of, so that the one is the measure of the other.
 const LEAST_SHOWN: f64 = 0.05;
-/// Relative standard error of how fast a class is that nothing measures; from 1 on readers take it for a guess, which may be off by a
-/// factor: two instructions in a nanosecond where code waits for memory, and twenty in a small loop, were seen in one program.
-const GUESSED: f64 = 1.2;
-/// The same of a stretch beside its class, where that is assumed.
+/// Standard error of the logarithm of how fast a stretch is beside its class, where that is assumed.
 const ASSUMED: f64 = 0.7;
 /// Relative standard error of what one burst stands for: that it was taken at all is chance (a Poisson process).
 const ERROR_OF_ONE: f64 = 1.0;
-/// Of one that is measured, at best: its counters tell of a part of it.
+/// Of a class that is measured, at best: its counters tell of a part of it.
 const LEAST_ERROR: f64 = 0.05;
-/// Instructions in a nanosecond where nothing tells: one in a cycle of a fast processor.
-pub(super) const RATE: f64 = 3.0;
+/// What counters tell of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    /// Executions of its instructions.
+    runs: f64,
+    /// As many by bursts, were each of their rates what it is beside the others of the class.
+    seen: f64,
+}
 
-/// The class of each stretch, and how fast each is.
+/// The class of each state, and how fast each is.
 #[derive(Debug, Default)]
 pub struct Classes {
-    pub of_stretch: Vec<usize>,
+    pub of_state: Vec<usize>,
     /// Instructions in a nanosecond, by class, where rates of its bursts are relative to the mean of all.
     pub rates: Vec<f64>,
-    /// Relative standard errors of these.
+    /// Standard errors of the logarithms of these.
     pub errors: Vec<f64>,
     /// Whether so few bursts began in a stretch that how fast it is beside its class is assumed rather than found.
     rare: Vec<bool>,
@@ -50,7 +54,7 @@ impl Classes {
     /// stretches of a class are each faster or slower than assumed, and all together, for code that is seldom executed waits for its
     /// caches. What too few bursts began in to be of a class is guessed each by itself.
     pub fn error(&self, stretch: usize) -> (f64, usize, f64) {
-        let class = self.of_stretch[stretch];
+        let class = self.of_state[stretch];
         match self.rare[stretch] && self.begun[class] >= LINKS {
             true => (ERROR_OF_ONE.hypot(ASSUMED), self.rates.len(), self.errors[class].max(ASSUMED)),
             false => (ERROR_OF_ONE, class, self.errors[class]),
@@ -59,31 +63,62 @@ impl Classes {
 }
 
 impl Survey {
-    /// Finds the classes. `rows`: what each burst shows; `rates`: of each burst; `shares`: see [`Survey::shares`]; `all_time`: the
-    /// program's user time, nanoseconds; `runs`: how often an instruction was executed, where samples tell.
+    /// Finds the classes. `rows`: what each burst shows; `rates`: by state, relative; `fastest`: instructions that the processor
+    /// retires in a nanosecond; `runs`: how often an instruction was executed, where samples tell.
     pub(super) fn classes(
         &self,
         rows: &Rows,
         rates: &[f64],
-        shares: &[f64],
-        all_time: f64,
+        time: &Time,
+        fastest: f64,
         runs: impl Fn(Instruction) -> Option<f64>,
     ) -> Classes {
-        let (of_stretch, count) = self.connected(rows);
-        let mut time = vec![0.0; count];
-        let mut bursts = vec![0.0; count];
-        let mut of_start: FxHashMap<usize, f64> = FxHashMap::default();
-        for (burst, rate) in self.taken.iter().zip(rates).filter(|(burst, _)| burst.time > 0.0) {
-            time[of_stretch[burst.start]] += burst.time * shares[burst.start] * all_time;
-            bursts[of_stretch[burst.start]] += 1.0;
-            of_start.insert(burst.start, rate * shares[burst.start] * all_time);
+        let (of_state, count) = self.connected(rows);
+        let begun = self.begun(&of_state, count);
+        let mut spent = vec![0.0; count];
+        let mut in_state = vec![0.0; of_state.len()];
+        for burst in self.taken.iter().filter(|burst| burst.time > 0.0) {
+            let time = burst.time * time.of_burst[burst.start];
+            spent[of_state[burst.start]] += time;
+            in_state[burst.start] += time;
         }
+        let all: f64 = spent.iter().sum();
+        let rare = in_state.into_iter().map(|time| time * self.len() as f64 <= PRIOR * all).collect();
+
+        let counted = self.counted(&of_state, count, rates, time, runs);
+        let paces = self.paces(&of_state, rates, time, fastest, &begun);
+        let known = |class: usize| {
+            let Counted { runs, seen } = counted[class];
+            // A few of them may be anything.
+            if begun[class] >= LINKS && seen > LEAST_SHOWN * spent[class] {
+                return Some(Pace {
+                    rate: runs / seen,
+                    error: f64::from(begun[class]).sqrt().recip().max(LEAST_ERROR),
+                });
+            }
+            paces[class]
+        };
+        let known: Vec<Option<Pace>> = (0..count).map(known).collect();
+        let parts: Vec<f64> = spent.iter().map(|time| time / all).collect();
+        let (rates, errors) = pooled(&known, &parts).into_iter().map(|pace| (pace.rate, pace.error)).unzip();
+        Classes { of_state, rates, errors, rare, begun, assumed: known.iter().all(Option::is_none) }
+    }
+
+    /// By class: what loops' counters tell of its code.
+    fn counted(
+        &self,
+        of_state: &[usize],
+        count: usize,
+        rates: &[f64],
+        time: &Time,
+        runs: impl Fn(Instruction) -> Option<f64>,
+    ) -> Vec<Counted> {
         // Of each instruction that a counter tells of, what bursts of each class show: their own, and those behind their calls.
         let mut shown: FxHashMap<Instruction, FxHashMap<usize, f64>> = FxHashMap::default();
-        let mut show = |instruction, start: usize, time: f64| {
+        let mut show = |instruction, start: usize, times: f64| {
             if runs(instruction).is_some() {
-                let time = time * of_start.get(&start).copied().unwrap_or(0.0);
-                *shown.entry(instruction).or_default().entry(of_stretch[start]).or_default() += time;
+                let times = times * rates[start] * time.of_burst[start];
+                *shown.entry(instruction).or_default().entry(of_state[start]).or_default() += times;
             }
         };
         let behind = self.behind_calls();
@@ -95,37 +130,22 @@ impl Survey {
             let Some((parts, bursts)) = self.behind.get(call).zip(behind.get(call)) else { continue };
             parts.iter().for_each(|(&instruction, part)| show(instruction, *start, rest * part / bursts.len() as f64));
         }
-        let (mut counted, mut seen) = (vec![0.0; count], vec![0.0; count]);
+        let mut counted = vec![Counted::default(); count];
         for (instruction, by_class) in shown {
             let all: f64 = by_class.values().sum();
             let Some(runs) = runs(instruction).filter(|_| all > 0.0) else { continue };
             for (class, shown) in by_class {
-                counted[class] += runs * shown / all;
-                seen[class] += shown;
+                counted[class].runs += runs * shown / all;
+                counted[class].seen += shown;
             }
         }
-        // A few of them may be anything.
-        let tells = |class: &usize| bursts[*class] >= f64::from(LINKS) && seen[*class] > LEAST_SHOWN * time[*class];
-        let measured: Vec<usize> = (0..count).filter(tells).collect();
-        // What has a counter is a loop, and faster than most code.
-        let sum = |of: &[f64]| measured.iter().map(|&class| of[class]).sum::<f64>();
-        let usual = if measured.is_empty() { RATE } else { (sum(&counted) / sum(&seen) * RATE).sqrt() };
-        let (mut class_rates, mut errors) = (vec![usual; count], vec![GUESSED; count]);
-        for &class in &measured {
-            class_rates[class] = counted[class] / seen[class];
-            errors[class] = bursts[class].sqrt().recip().max(LEAST_ERROR);
-        }
-        let mut rare = vec![0.0; of_stretch.len()];
-        self.taken.iter().for_each(|burst| rare[burst.start] += burst.time * shares[burst.start]);
-        let rare = rare.into_iter().map(|begun| begun * self.len() as f64 <= PRIOR).collect();
-        let begun = bursts.iter().map(|&bursts| bursts as u32).collect();
-        Classes { of_stretch, rates: class_rates, errors, rare, begun, assumed: measured.is_empty() }
+        counted
     }
 
-    /// The class of each stretch, and how many there are: what bursts go round in, in both directions or in a circle; with them code that
-    /// bursts come to, but too few began in to tell whether they go back.
+    /// The class of each state, and how many there are: what bursts go round in, in both directions or in a circle; with them code that
+    /// bursts come to, but too few began in to tell whether they go back; and what of a phase too few began in altogether.
     fn connected(&self, rows: &Rows) -> (Vec<usize>, usize) {
-        let mut class: Vec<usize> = (0..self.samples.len()).collect();
+        let mut class: Vec<usize> = (0..self.states.len()).collect();
         let mut count = class.len();
         loop {
             let links = self.links(rows, &class);
@@ -135,12 +155,22 @@ impl Survey {
             if fewer == count {
                 (joined, fewer) = self.with_tails(&links, &class, count);
             }
+            if fewer == count {
+                (joined, fewer) = self.with_few(&class, count);
+            }
             class.iter_mut().for_each(|class| *class = joined[*class]);
             if fewer == count {
                 return (class, count);
             }
             count = fewer;
         }
+    }
+
+    /// How many bursts began in each class.
+    fn begun(&self, class: &[usize], count: usize) -> Vec<u32> {
+        let mut begun = vec![0; count];
+        self.taken.iter().filter(|burst| burst.time > 0.0).for_each(|burst| begun[class[burst.start]] += 1);
+        begun
     }
 
     /// How many bursts that began in one class came to another.
@@ -168,26 +198,39 @@ impl Survey {
     /// Puts classes that few bursts began in into the one that most bursts come to them from, if those are enough: how often they are
     /// executed follows from these.
     fn with_tails(&self, links: &FxHashMap<(usize, usize), u32>, class: &[usize], count: usize) -> (Vec<usize>, usize) {
-        let mut begun = vec![0; count];
-        self.taken.iter().filter(|burst| burst.time > 0.0).for_each(|burst| begun[class[burst.start]] += 1);
+        let begun = self.begun(class, count);
         let mut into: Vec<Option<(u32, usize)>> = vec![None; count];
         for (&(from, to), &bursts) in links {
             if bursts >= LINKS && begun[to] < LINKS && begun[from] >= LINKS {
                 into[to] = into[to].max(Some((bursts, from)));
             }
         }
-        // Those that stay are numbered anew.
-        let mut joined = vec![0; count];
-        let mut fewer = 0;
-        for class in (0..count).filter(|&class| into[class].is_none()) {
-            joined[class] = fewer;
-            fewer += 1;
-        }
-        for (class, into) in into.iter().enumerate() {
-            joined[class] = into.map_or(joined[class], |(_, from)| joined[from]);
-        }
-        (joined, fewer)
+        renumbered(&into.into_iter().map(|into| into.map(|(_, from)| from)).collect::<Vec<_>>())
     }
+
+    /// Puts classes together that too few bursts began in to tell whether they are connected, if they are of the same phase.
+    fn with_few(&self, class: &[usize], count: usize) -> (Vec<usize>, usize) {
+        let begun = self.begun(class, count);
+        let mut first: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut into = vec![None; count];
+        for (state, &class) in self.states.iter().zip(class).filter(|(_, class)| begun[**class] < LINKS) {
+            let first = *first.entry(state.phase).or_insert(class);
+            into[class] = Some(first).filter(|first| *first != class);
+        }
+        renumbered(&into)
+    }
+}
+
+/// Numbers of classes, some of which went into others that stay, and how many stay.
+fn renumbered(into: &[Option<usize>]) -> (Vec<usize>, usize) {
+    let mut numbers = vec![0; into.len()];
+    let mut fewer = 0;
+    for class in (0..into.len()).filter(|&class| into[class].is_none()) {
+        numbers[class] = fewer;
+        fewer += 1;
+    }
+    let number = |class: usize| numbers[into[class].unwrap_or(class)];
+    ((0..into.len()).map(number).collect(), fewer)
 }
 
 /// Strongly connected components of a graph, by its lists of successors: the component of each node, and how many there are (Kosaraju
@@ -237,6 +280,7 @@ fn walk(start: usize, next: &[Vec<usize>], seen: &mut [bool], mut leaves: impl F
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Recording;
     use super::*;
 
     #[test]
@@ -248,5 +292,50 @@ mod tests {
         assert_eq!(component[3], component[4]);
         assert_eq!(std::collections::BTreeSet::from([component[0], component[3], component[5]]).len(), 3);
         assert_eq!(components(&[]), (vec![], 0));
+    }
+
+    /// Which class instructions are in.
+    fn classes_of(recording: &mut Recording, ips: &[u64]) -> Vec<usize> {
+        recording.survey.close();
+        let survey = &recording.survey;
+        let (class, _) = survey.connected(&survey.rows());
+        let of = |ip: &u64| {
+            let (stretch, _) = survey.known(0, *ip).expect("its place was said");
+            class[survey.state_of[&(stretch, 0)]]
+        };
+        ips.iter().map(of).collect()
+    }
+
+    #[test]
+    fn what_bursts_come_to_is_with_them() {
+        let mut recording = Recording::new();
+        let ips = [0x1000, 0x2000, 0x3000, 0x4000];
+        ips.iter().for_each(|&ip| recording.place(ip, None));
+        for n in 0..40 {
+            ips.iter().for_each(|&ip| recording.samples(ip, 1));
+            // The first two go to the second; three bursts began in the third, which the first comes to.
+            recording.burst(0x1000, &[(0x1000, 3000), (0x2000, 1000), (0x3000, 1000)]);
+            recording.burst(0x2000, &[(0x2000, 5000)]);
+            if n < 3 {
+                recording.burst(0x3000, &[(0x3000, 5000)]);
+                recording.burst(0x4000, &[(0x4000, 5000)]);
+            }
+        }
+        let [first, second, third, fourth] = classes_of(&mut recording, &ips)[..] else { panic!("four") };
+        assert_eq!(third, first);
+        assert!(second != first && fourth != first && fourth != second);
+    }
+
+    #[test]
+    fn what_few_bursts_began_in_is_together() {
+        let mut recording = Recording::new();
+        let ips: Vec<u64> = (1..20).map(|n| 0x1000 * n).collect();
+        for &ip in &ips {
+            recording.place(ip, None);
+            recording.samples(ip, 1);
+            recording.burst(ip, &[(ip, 5000)]);
+        }
+        let classes = classes_of(&mut recording, &ips);
+        assert!(classes.iter().all(|class| *class == classes[0]), "{classes:?}");
     }
 }

@@ -13,7 +13,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Call, Survey};
+use super::{Call, Survey, Time};
 
 /// Rounds of the solution.
 const ROUNDS: usize = 60;
@@ -33,7 +33,7 @@ pub(super) struct Rows {
 /// What a burst shows.
 #[derive(Debug, Default)]
 pub(super) struct Row {
-    /// Parts by stretch.
+    /// Parts by state.
     pub parts: Vec<(usize, f64)>,
     /// The part that is behind the system call at its end, and which that is in [`Rows::behind`].
     pub behind: Option<(usize, f64)>,
@@ -73,33 +73,34 @@ impl Survey {
         Rows { own: own.collect(), behind }
     }
 
-    /// The rate at which each burst's instructions were executed, relative to the mean of all. `shares`: see [`Survey::shares`].
-    pub(super) fn rates(&self, rows: &Rows, shares: &[f64]) -> Vec<f64> {
-        let all: f64 = self.taken.iter().map(|burst| burst.time * shares[burst.start]).sum();
-        let weights: Vec<f64> = self.taken.iter().map(|burst| burst.time * shares[burst.start] / all).collect();
+    /// By state: the rate at which instructions of bursts were executed that began there, relative to the mean of all. What nothing tells of is
+    /// as fast as that.
+    pub(super) fn rates(&self, rows: &Rows, time: &Time) -> Vec<f64> {
+        let mut weights: Vec<f64> = self.taken.iter().map(|burst| burst.time * time.of_burst[burst.start]).collect();
+        let all: f64 = weights.iter().sum();
+        weights.iter_mut().for_each(|weight| *weight /= all);
         let bursts = self.len() as f64;
-        let mut begun = vec![0.0; self.samples.len()];
+        let mut begun = vec![0.0; self.states.len()];
         self.taken.iter().zip(&weights).for_each(|(burst, weight)| begun[burst.start] += weight);
-        let mut rates = vec![1.0; self.taken.len()];
-        let (mut executed, mut behind) = (vec![0.0; self.samples.len()], vec![0.0; rows.behind.len()]);
+        let mut rates = vec![1.0; self.states.len()];
+        let (mut executed, mut behind) = (vec![0.0; self.states.len()], vec![0.0; rows.behind.len()]);
         for _ in 0..ROUNDS {
-            let all: f64 = weights.iter().zip(&rates).map(|(weight, rate)| weight * rate).sum();
+            let all: f64 = weights.iter().zip(&self.taken).map(|(weight, burst)| weight * rates[burst.start]).sum();
             executed.fill(0.0);
             behind.fill(0.0);
-            for ((weight, rate), row) in weights.iter().zip(&rates).zip(&rows.own) {
-                let weight = weight * rate / all;
+            for ((weight, burst), row) in weights.iter().zip(&self.taken).zip(&rows.own) {
+                let weight = weight * rates[burst.start] / all;
                 row.parts.iter().for_each(|&(stretch, part)| executed[stretch] += weight * part);
                 row.behind.iter().for_each(|&(call, part)| behind[call] += weight * part);
             }
             for (weight, parts) in behind.iter().zip(&rows.behind) {
                 parts.iter().for_each(|&(stretch, part)| executed[stretch] += weight * part);
             }
-            for (burst, rate) in self.taken.iter().zip(&mut rates) {
-                let of = burst.start;
-                *rate = (bursts * executed[of] + PRIOR) / (bursts * begun[of] + PRIOR);
+            for ((rate, executed), begun) in rates.iter_mut().zip(&executed).zip(&begun) {
+                *rate = (bursts * executed + PRIOR) / (bursts * begun + PRIOR);
             }
         }
-        let mean: f64 = weights.iter().zip(&rates).map(|(weight, rate)| weight * rate).sum();
+        let mean: f64 = weights.iter().zip(&self.taken).map(|(weight, burst)| weight * rates[burst.start]).sum();
         rates.iter_mut().for_each(|rate| *rate /= mean);
         rates
     }

@@ -1,15 +1,25 @@
 //! From bursts, each of which shows a few microseconds of a thread, to how often accesses were made in all.
 //!
+//! - [`strata`]: which bursts and samples are of the same time, and of the same phase of the program;
 //! - [`flow`]: how fast the code is that each began in, relative to the other code that it is connected with;
-//! - [`classes`]: which code is connected, and how fast that is beside other code.
+//! - [`classes`]: which code is connected, and how fast that is beside other code;
+//! - [`pace`]: how fast that is where no loop's counter tells.
 
 mod classes;
 mod flow;
+mod pace;
+mod phases;
+mod strata;
+#[cfg(test)]
+mod tests;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Burst;
+use self::pace::Spans;
+use self::phases::Phases;
+use self::strata::{Latest, Stratum};
 use super::taker::LENGTH;
+use super::{Burst, Span};
 use crate::clock::code::Function;
 use crate::clock::counts::Instruction;
 use crate::tasks::ProcessId;
@@ -46,9 +56,9 @@ pub struct Survey {
     at_data: Vec<u64>,
     /// Whether a burst was there.
     seen: Vec<bool>,
-    /// Instructions in known functions, by the stretch where bursts began and the call that they ended at.
+    /// Instructions in known functions, by the state where bursts began and the call that they ended at.
     executed: FxHashMap<(usize, Option<Call>, Instruction), Executed>,
-    /// By stretch and call: nanoseconds that bursts stand for of which others show what came behind the call.
+    /// By state and call: time that bursts stand for, in samples, of which others show what came behind the call.
     rest: FxHashMap<(usize, Call), f64>,
     /// Instructions in bursts that stand for no time, by where these began: the sum of the parts that they had.
     behind: FxHashMap<Call, FxHashMap<Instruction, f64>>,
@@ -56,32 +66,54 @@ pub struct Survey {
     processes: FxHashSet<ProcessId>,
     /// Where instructions of a process are that bursts came by.
     known: FxHashMap<(ProcessId, u64), (usize, Option<Instruction>)>,
+    spans: Spans,
+    /// Stretches in phases, by number.
+    states: Vec<State>,
+    state_of: FxHashMap<(usize, usize), usize>,
+    phases: Phases,
+    stratum: Stratum,
 }
 
-/// Behind a system call: where the thread goes on.
-type Call = (ProcessId, u64);
+/// Behind a system call in a phase: where the thread goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Call {
+    process: ProcessId,
+    phase: usize,
+    ip: u64,
+}
+
+/// A stretch in a phase.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    phase: usize,
+    /// Samples of the clock there.
+    samples: f64,
+}
 
 /// An instruction in bursts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Executed {
-    /// Nanoseconds that the bursts stand for, by the part that it had of their instructions.
+    /// Time that the bursts stand for, in samples, by the part that it had of their instructions.
     whole: f64,
     /// The same without what is behind the calls at their ends.
     own: f64,
 }
 
 /// What is kept of a burst.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Taken {
     thread: i32,
-    ip: (ProcessId, u64),
+    /// Where it began.
+    ip: Call,
+    /// The state where it began, by number.
     start: usize,
+    /// What it stands for: nanoseconds until that is known in samples.
     time: f64,
     length: f64,
     accesses: f64,
     /// Behind the system call that it ended at.
     call: Option<Call>,
-    /// Instructions by stretch.
+    /// Instructions by state.
     parts: Vec<(usize, f64)>,
 }
 
@@ -90,6 +122,14 @@ impl Taken {
     fn part(&self) -> f64 {
         (self.length / LENGTH as f64).min(1.0)
     }
+}
+
+/// The program's user time, nanoseconds.
+#[derive(Debug)]
+struct Time {
+    /// By state: of a burst that began there, by each sample that it stands for.
+    of_burst: Vec<f64>,
+    of_sample: f64,
 }
 
 /// What a burst stands for.
@@ -102,7 +142,7 @@ pub struct Weighed {
     pub error: f64,
     /// What code runs together with that where it began, by number; behind a system call, where that was made most often.
     pub class: usize,
-    /// By how much, relative, all bursts of that class may be off together, likewise.
+    /// By what factor all bursts of that class may be off together: the standard error of its logarithm.
     pub class_error: f64,
 }
 
@@ -115,6 +155,8 @@ pub struct Surveyed {
     pub missed: FxHashSet<usize>,
     /// Accesses that one more might have shown: the root of the mean square.
     pub unseen: f64,
+    /// How far the number of all accesses may be off because classes are faster or slower: a standard error of its logarithm.
+    pub error: f64,
     /// Whether nothing told how fast instructions are.
     pub assumed: bool,
 }
@@ -138,8 +180,13 @@ impl Survey {
         self.stretch(stretch, self.own[beside])
     }
 
-    /// Counts a sample of the clock in a stretch, by its number; `at_data`: it is at a data access.
-    pub fn sample(&mut self, stretch: usize, at_data: bool) {
+    /// Counts a sample of the clock where it was; `at_data`: it is at a data access. Samples and bursts are told of in the order of their
+    /// times.
+    pub fn sample(&mut self, (stretch, instruction): (usize, Option<Instruction>), at_data: bool) {
+        self.stratum.samples.push((stretch, instruction));
+        if self.stratum.is_full() {
+            self.close();
+        }
         self.samples[stretch] += 1.0;
         self.at_data[stretch] += u64::from(at_data);
     }
@@ -189,35 +236,40 @@ impl Survey {
         }
         let length = (executed + burst.repetitions).max(LEAST_LENGTH);
         let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
-        let (ip, time) = ((process, burst.ip), burst.time);
-        let call = burst.call.map(|call| (process, call));
-        let mut taken = Taken { thread, ip, start, time, length, accesses: 0.0, call, parts: Vec::new() };
-        if let Some(call) = call {
-            *self.rest.entry((start, call)).or_default() += time * (1.0 - taken.part());
-        }
+        let mut of_known = Vec::new();
         for &(ip, count) in &burst.instructions {
-            let Some((stretch, instruction)) = self.known(process, ip).filter(|(stretch, _)| !self.own[*stretch])
-            else {
-                continue;
-            };
+            let Some((stretch, instruction)) = self.theirs(process, ip) else { continue };
             *parts.entry(stretch).or_default() += f64::from(count);
             self.seen[stretch] = true;
-            let Some(instruction) = instruction else { continue };
-            let part = f64::from(count) / length;
-            if time > 0.0 {
-                let executed = self.executed.entry((start, call, instruction)).or_default();
-                executed.whole += time * part;
-                executed.own += time * part * taken.part();
-            } else {
-                *self.behind.entry(taken.ip).or_default().entry(instruction).or_default() += part;
-            }
+            of_known.extend(instruction.map(|instruction| (instruction, f64::from(count) / length)));
         }
         self.processes.insert(process);
-        taken.parts = parts.into_iter().collect();
-        let seen = burst.accesses.iter().filter(|seen| !self.is_own(process, seen.ip));
-        taken.accesses = seen.map(|seen| f64::from(seen.count)).sum();
-        self.taken.push(taken);
-        Some(self.taken.len() - 1)
+        let theirs = burst.accesses.iter().filter(|seen| !self.is_own(process, seen.ip));
+        let accesses = theirs.map(|seen| f64::from(seen.count)).sum();
+        let known = |ip: &u64| self.theirs(process, *ip).and_then(|(stretch, of)| Some((stretch, of?)));
+        let in_known = |span: &Span| span.iter().map(known).collect::<Option<Vec<_>>>()?.try_into().ok();
+        let latest = Latest {
+            number: self.taken.len(),
+            process,
+            ip: burst.ip,
+            call: burst.call,
+            start,
+            parts: parts.into_iter().collect(),
+            executed: of_known,
+            spans: burst.spans.iter().filter_map(in_known).collect(),
+        };
+        let number = latest.number;
+        self.stratum.bursts.push(latest);
+        self.taken.push(Taken { thread, time: burst.time, length, accesses, ..Taken::default() });
+        if self.stratum.is_full() {
+            self.close();
+        }
+        Some(number)
+    }
+
+    /// Where an instruction is, if that is known, and not the recorder's own.
+    fn theirs(&self, process: ProcessId, ip: u64) -> Option<(usize, Option<Instruction>)> {
+        self.known(process, ip).filter(|(stretch, _)| !self.own[*stretch])
     }
 
     /// Stretches that no burst came by although half a burst or more should have begun there: others cannot stand for them, as they do
@@ -229,37 +281,38 @@ impl Survey {
         (0..self.samples.len()).filter(missed).collect()
     }
 
-    /// By stretch: what the time of a burst that began there is to be multiplied by, to be a part (0..1) of the program's. Samples are
-    /// many, and tell better than bursts how much of the time each stretch has (post-stratification); they also tell of the beginning,
-    /// when no burst is taken yet. The parts add up to what is not `missed`.
-    fn shares(&self, missed: &FxHashSet<usize>) -> Vec<f64> {
+    /// Shares `time`, the program's user time in nanoseconds. Samples are many, and tell better than bursts how much of it each state
+    /// has (post-stratification); they also tell of the beginning, when no burst is taken yet. The parts add up to what is not `missed`.
+    fn share(&self, time: f64, missed: &FxHashSet<usize>) -> Time {
         let samples: f64 = self.samples.iter().sum();
         let all = 1.0 - missed.iter().map(|&stretch| self.samples[stretch]).sum::<f64>() / samples.max(1.0);
-        let mut begun = vec![0.0; self.samples.len()];
+        let mut begun = vec![0.0; self.states.len()];
         self.taken.iter().for_each(|burst| begun[burst.start] += burst.time);
         let total: f64 = begun.iter().sum();
-        let told = |(begun, of): (&f64, &f64)| (of + FEW_SAMPLES) / (begun / total * samples + FEW_SAMPLES);
-        let told: Vec<f64> = begun.iter().zip(&self.samples).map(told).collect();
+        let told = |(begun, of): (&f64, &State)| (of.samples + FEW_SAMPLES) / (begun / total * samples + FEW_SAMPLES);
+        let told: Vec<f64> = begun.iter().zip(&self.states).map(told).collect();
         let corrected: f64 = begun.iter().zip(&told).map(|(begun, told)| begun * told).sum();
-        told.into_iter().map(|told| all * told / corrected).collect()
+        let of_burst = told.into_iter().map(|told| time * all * told / corrected).collect();
+        Time { of_burst, of_sample: time / samples.max(1.0) }
     }
 
-    /// Solves. `runs`: how often an instruction was executed, where samples tell; `time`: the program's user time, nanoseconds.
-    pub fn solve(&self, runs: impl Fn(Instruction) -> Option<f64>, time: f64) -> Surveyed {
+    /// Solves. `runs`: how often an instruction was executed, where samples tell; `time`: the program's user time, nanoseconds;
+    /// `fastest`: instructions that the processor retires in a nanosecond, 0 if that is not known.
+    pub fn solve(&self, runs: impl Fn(Instruction) -> Option<f64>, time: f64, fastest: f64) -> Surveyed {
         if self.len() == 0 {
             return Surveyed::default();
         }
         let rows = self.rows();
         let missed = self.missed();
-        let shares = self.shares(&missed);
-        let rates = self.rates(&rows, &shares);
-        let classes = self.classes(&rows, &rates, &shares, time, runs);
+        let time = self.share(time, &missed);
+        let rates = self.rates(&rows, &time);
+        let classes = self.classes(&rows, &rates, &time, fastest, runs);
         // Of the time that a burst stands for, part is what came behind the system call at its end, which others show.
         let behind = self.behind_calls();
-        let instructions = |(burst, rate): (&Taken, &f64)| {
-            burst.time * shares[burst.start] * time * rate * classes.rates[classes.of_stretch[burst.start]]
+        let instructions = |burst: &Taken| {
+            burst.time * time.of_burst[burst.start] * rates[burst.start] * classes.rates[classes.of_state[burst.start]]
         };
-        let mut whole: Vec<f64> = self.taken.iter().zip(&rates).map(instructions).collect();
+        let mut whole: Vec<f64> = self.taken.iter().map(instructions).collect();
         // Where it began whose time a burst stands for.
         let mut start: Vec<usize> = self.taken.iter().map(|burst| burst.start).collect();
         let mut most = vec![0.0; self.taken.len()];
@@ -281,136 +334,20 @@ impl Survey {
         let bursts: Vec<Weighed> = self.taken.iter().zip(&whole).zip(&start).map(weigh).collect();
         let accesses = self.taken.iter().zip(&bursts).map(|(burst, of)| burst.accesses * of.each);
         let unseen = (accesses.map(|accesses| accesses * accesses).sum::<f64>() / bursts.len() as f64).sqrt();
-        Surveyed { bursts, unseen, missed, assumed: classes.assumed }
+        let error = self.error(&bursts);
+        Surveyed { bursts, unseen, missed, error, assumed: classes.assumed }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A program that goes round: `slow` executes 1 of 10 instructions and takes 9 of 10 nanoseconds, `fast` the others.
-    fn round(bursts: usize) -> Survey {
-        let mut survey = Survey::default();
-        let path = crate::modules::ModuleStore::default().intern("/program");
-        let slow = survey.stretch(Stretch::Function((path, 0x1000), None), false);
-        let fast = survey.stretch(Stretch::Function((path, 0x2000), None), false);
-        survey.learn(0, 0x1000, (slow, Some(((path, 0x1000), 0))));
-        survey.learn(0, 0x2000, (fast, Some(((path, 0x2000), 0))));
-        for n in 0..bursts {
-            let in_slow = n % 10 != 0;
-            survey.sample(if in_slow { slow } else { fast }, true);
-            // A third of each burst is where it began; the rest is as the program is.
-            let of_slow = 200 + if in_slow { 1000 } else { 0 };
-            let burst = Burst {
-                ip: if in_slow { 0x1000 } else { 0x2000 },
-                time: 1e6,
-                length: 3000,
-                repetitions: 0.0,
-                instructions: vec![(0x1000, of_slow), (0x2000, 3000 - of_slow)],
-                accesses: Vec::new(),
-                call: None,
-            };
-            survey.add(0, 7, &burst);
+    /// See [`Surveyed::error`].
+    fn error(&self, bursts: &[Weighed]) -> f64 {
+        let mut by_class: FxHashMap<usize, (f64, f64)> = FxHashMap::default();
+        for (taken, of) in self.taken.iter().zip(bursts) {
+            let (accesses, error) = by_class.entry(of.class).or_default();
+            *accesses += taken.accesses * of.each;
+            *error = error.max(of.class_error);
         }
-        survey
-    }
-
-    fn part_of_slow(survey: &Survey) -> f64 {
-        let found = survey.solve(|_| None, 1e9);
-        let (mut slow, mut all) = (0.0, 0.0);
-        for (taken, Weighed { each, .. }) in survey.taken.iter().zip(&found.bursts) {
-            slow += each * taken.parts.iter().filter(|(stretch, _)| *stretch == 0).map(|(_, count)| count).sum::<f64>();
-            all += each * taken.length;
-        }
-        slow / all
-    }
-
-    #[test]
-    fn slow_code_is_not_counted_more_often_for_being_slow() {
-        // By the bursts as they are it would be 37 %.
-        let found = part_of_slow(&round(1000));
-        assert!((0.095..0.125).contains(&found), "{found}");
-        // Few bursts are drawn to what is assumed.
-        assert!(part_of_slow(&round(10)) > found);
-    }
-
-    #[test]
-    fn what_samples_count_sets_the_scale() {
-        let survey = round(100);
-        let all = |found: &Surveyed| found.bursts.iter().map(|of| of.each * 3000.0).sum::<f64>();
-        let assumed = survey.solve(|_| None, 1e9);
-        assert!((all(&assumed) / (1e9 * classes::RATE) - 1.0).abs() < 1e-9);
-        let fast = |((_, start), _): Instruction| (start == 0x2000).then_some(9e6);
-        let found = survey.solve(fast, 1e9);
-        let (mut of_fast, each) = (0.0, found.bursts.iter().map(|of| of.each));
-        for (taken, each) in survey.taken.iter().zip(each) {
-            of_fast +=
-                each * taken.parts.iter().filter(|(stretch, _)| *stretch == 1).map(|(_, count)| count).sum::<f64>();
-        }
-        assert!((of_fast / 9e6 - 1.0).abs() < 1e-9, "{of_fast}");
-    }
-
-    /// Two loops between which nothing goes: in the first, most of whose time bursts came too late for, code is twice as fast.
-    fn phases() -> Survey {
-        let mut survey = Survey::default();
-        let path = crate::modules::ModuleStore::default().intern("/program");
-        for (loop_of, ip, bursts) in [(0, 0x1000, 100), (1, 0x1100, 300)] {
-            let stretch = survey.stretch(Stretch::Function((path, 0x1000), Some(loop_of)), false);
-            survey.learn(0, ip, (stretch, Some(((path, 0x1000), loop_of))));
-            (0..1000).for_each(|_| survey.sample(stretch, true));
-            for _ in 0..bursts {
-                let burst = Burst { ip, time: 1e6, length: 5000, instructions: vec![(ip, 5000)], ..Burst::default() };
-                survey.add(0, 7, &burst);
-            }
-        }
-        survey
-    }
-
-    /// Instructions in each of the loops, and how far they may be off.
-    fn by_phase(survey: &Survey, runs: impl Fn(Instruction) -> Option<f64>) -> [(f64, f64); 2] {
-        let found = survey.solve(runs, 1e9);
-        let of = |loop_of: usize| {
-            let bursts = survey.taken.iter().zip(&found.bursts).filter(move |(taken, _)| taken.start == loop_of);
-            (
-                bursts.clone().map(|(_, of)| of.each * 5000.0).sum(),
-                bursts.map(|(_, of)| of.class_error).fold(0.0, f64::max),
-            )
-        };
-        [of(0), of(1)]
-    }
-
-    #[test]
-    fn samples_say_how_much_of_the_time_is_whose() {
-        let [(first, _), (second, _)] = by_phase(&phases(), |_| None);
-        assert!((first / second - 1.0).abs() < 0.03, "{first} {second}");
-    }
-
-    #[test]
-    fn what_nothing_connects_is_as_fast_as_its_counters_say() {
-        // Half a second each: four instructions a nanosecond in the first, two in the second.
-        let runs = |(_, op): Instruction| Some(if op == 0 { 2e9 } else { 1e9 });
-        let found = by_phase(&phases(), runs);
-        assert!((found[0].0 / 2e9 - 1.0).abs() < 0.01 && (found[1].0 / 1e9 - 1.0).abs() < 0.01, "{found:?}");
-        assert!(found.iter().all(|(_, error)| *error <= 0.1), "{found:?}");
-        // Of the second nothing tells: it may be anything.
-        let [(first, sure), (_, guessed)] = by_phase(&phases(), |(_, op)| (op == 0).then_some(2e9));
-        assert!((first / 2e9 - 1.0).abs() < 0.01 && sure <= 0.1 && guessed >= 1.0, "{first} {sure} {guessed}");
-    }
-
-    #[test]
-    fn bursts_do_not_stand_for_what_they_should_have_met() {
-        let mut survey = phases();
-        let path = crate::modules::ModuleStore::default().intern("/program");
-        let (third, seldom) = (Some(2), Some(3));
-        let third = survey.stretch(Stretch::Function((path, 0x1000), third), false);
-        (0..1000).for_each(|_| survey.sample(third, true));
-        // A sample in 3001: an eighth of a burst.
-        let seldom = survey.stretch(Stretch::Function((path, 0x1000), seldom), false);
-        survey.sample(seldom, true);
-        let found = survey.solve(|_| None, 1e9);
-        assert_eq!(found.missed.iter().copied().collect::<Vec<_>>(), [third]);
-        let all: f64 = found.bursts.iter().map(|of| of.each * 5000.0).sum();
-        assert!((all / (2.001 / 3.001 * 1e9 * classes::RATE) - 1.0).abs() < 1e-3, "{all}");
+        let all: f64 = by_class.values().map(|(accesses, _)| accesses).sum();
+        let off = by_class.values().map(|(accesses, error)| (accesses * error).powi(2)).sum::<f64>().sqrt();
+        if all > 0.0 { off / all } else { 0.0 }
     }
 }

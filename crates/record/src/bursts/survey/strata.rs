@@ -1,0 +1,105 @@
+//! Bursts and samples of the same time, put together.
+//!
+//! A burst stands for the time from the one before, in which the thread may have been in the kernel for the greater part, or another one
+//! may have had the CPU. So bursts that follow each other have as much time together as there were samples meanwhile
+//! (post-stratification). And they are of one phase of the program.
+
+use super::phases::Histogram;
+use super::{Call, State, Survey};
+use crate::bursts::SPAN;
+use crate::clock::counts::Instruction;
+use crate::tasks::ProcessId;
+
+/// Bursts that have the time of as many together: of fewer chance would tell.
+const BURSTS: usize = 8;
+/// Samples that wait for them, at most.
+const SAMPLES: usize = 65536;
+
+/// What is not yet put together.
+#[derive(Debug, Default)]
+pub(super) struct Stratum {
+    pub samples: Vec<(usize, Option<Instruction>)>,
+    pub bursts: Vec<Latest>,
+}
+
+/// A burst whose time and phase are not known yet.
+#[derive(Debug)]
+pub(super) struct Latest {
+    pub number: usize,
+    pub process: ProcessId,
+    /// Where it began, and behind the system call that it ended at.
+    pub ip: u64,
+    pub call: Option<u64>,
+    /// The stretch where it began, and instructions by stretch.
+    pub start: usize,
+    pub parts: Vec<(usize, f64)>,
+    /// Its instructions in known functions, by the part of all that each is.
+    pub executed: Vec<(Instruction, f64)>,
+    /// Its spans in known functions, with their stretches.
+    pub spans: Vec<[(usize, Instruction); SPAN]>,
+}
+
+impl Stratum {
+    pub fn is_full(&self) -> bool {
+        self.bursts.len() >= BURSTS || self.samples.len() >= SAMPLES
+    }
+}
+
+impl Survey {
+    /// Puts the latest bursts and samples together. To be called before the end.
+    pub fn close(&mut self) {
+        let Stratum { samples, bursts } = std::mem::take(&mut self.stratum);
+        let mut histogram = Histogram::default();
+        samples.iter().for_each(|(stretch, _)| *histogram.entry(*stretch).or_default() += 1.0);
+        let phase = self.phases.add(&histogram);
+        for (stretch, instruction) in &samples {
+            let state = self.state(*stretch, phase);
+            self.states[state].samples += 1.0;
+            if let Some(instruction) = instruction {
+                self.spans.sample(*instruction, phase, state);
+            }
+        }
+        let time: f64 = bursts.iter().map(|latest| self.taken[latest.number].time).sum();
+        for latest in bursts {
+            // Chance may have let no sample be.
+            self.settle(latest, phase, (samples.len() as f64).max(0.5) / time);
+        }
+    }
+
+    fn settle(&mut self, latest: Latest, phase: usize, samples_of_time: f64) {
+        let there = |ip: u64| Call { process: latest.process, phase, ip };
+        let parts = latest.parts.into_iter().map(|(stretch, count)| (self.state(stretch, phase), count)).collect();
+        let start = self.state(latest.start, phase);
+        let burst = &mut self.taken[latest.number];
+        (burst.start, burst.ip, burst.call, burst.parts) = (start, there(latest.ip), latest.call.map(there), parts);
+        if burst.time <= 0.0 {
+            let behind = self.behind.entry(burst.ip).or_default();
+            latest.executed.into_iter().for_each(|(of, part)| *behind.entry(of).or_default() += part);
+            return;
+        }
+        burst.time *= samples_of_time;
+        let (time, length, call, part) = (burst.time, burst.length, burst.call, burst.part());
+        if let Some(call) = call {
+            *self.rest.entry((start, call)).or_default() += time * (1.0 - part);
+        }
+        for (instruction, of) in latest.executed {
+            let executed = self.executed.entry((start, call, instruction)).or_default();
+            executed.whole += time * of;
+            executed.own += time * of * part;
+        }
+        for span in latest.spans {
+            let span = span.map(|(stretch, instruction)| (self.state(stretch, phase), instruction));
+            self.spans.add(start, phase, span, time / length);
+        }
+    }
+
+    /// Numbers a stretch in a phase.
+    fn state(&mut self, stretch: usize, phase: usize) -> usize {
+        let next = self.states.len();
+        let number = *self.state_of.entry((stretch, phase)).or_insert(next);
+        if number == next {
+            self.states.push(State { phase, samples: 0.0 });
+        }
+        number
+    }
+}

@@ -1,0 +1,102 @@
+//! What the emulator tells of a thread's next instructions, in order, until it is counted.
+
+use numamma_emulator::{Access, Observer};
+use rustc_hash::FxHashMap;
+
+use super::spans::pick;
+use super::{Burst, Seen};
+use crate::clock::counts::resample::Random;
+
+/// Accesses of an instruction that is not a repeated one.
+const MOST_ACCESSES: usize = 4;
+/// Accesses of a repeated string instruction that take as long as another instruction: it moves 32 bytes a cycle, in elements of one to
+/// eight, and others come four in a cycle.
+const REPEATED_AT_ONCE: f64 = 4.0;
+
+/// A thread's next instructions.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// Their addresses.
+    instructions: Vec<u64>,
+    /// Their accesses, each with the place of its instruction among these.
+    accesses: Vec<(usize, Access)>,
+}
+
+impl Trace {
+    pub fn clear(&mut self) {
+        self.instructions.clear();
+        self.accesses.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// Counts what comes from the `first` instruction on.
+    pub fn burst(&self, first: usize, random: &mut Random) -> Burst {
+        let followed = self.instructions.get(first..).unwrap_or_default();
+        let mut instructions: FxHashMap<u64, u32> = FxHashMap::default();
+        followed.iter().for_each(|&ip| *instructions.entry(ip).or_default() += 1);
+        let accesses = &self.accesses[self.accesses.partition_point(|(of, _)| *of < first)..];
+        // By instruction, page and whether it writes.
+        let mut seen: FxHashMap<(u64, u64, bool), Seen> = FxHashMap::default();
+        for &(_, Access { ip, address, size, write }) in accesses {
+            let first = Seen { ip, addr: address, bytes: size, write, count: 0 };
+            seen.entry((ip, address >> 12, write)).or_insert(first).count += 1;
+        }
+        let of_one = accesses.chunk_by(|(one, _), (other, _)| one == other);
+        let repeated: usize = of_one.map(|accesses| accesses.len().saturating_sub(MOST_ACCESSES)).sum();
+        Burst {
+            ip: followed.first().copied().unwrap_or(0),
+            length: followed.len() as u64,
+            repetitions: repeated as f64 / REPEATED_AT_ONCE,
+            instructions: instructions.into_iter().collect(),
+            accesses: seen.into_values().collect(),
+            spans: pick(followed, random),
+            ..Burst::default()
+        }
+    }
+}
+
+impl Observer for Trace {
+    fn instruction(&mut self, ip: u64) {
+        self.instructions.push(ip);
+    }
+
+    fn access(&mut self, access: Access) {
+        // An instruction is told of before its accesses.
+        self.accesses.push((self.instructions.len().saturating_sub(1), access));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load and, at each turn, ten accesses of a string instruction.
+    #[test]
+    fn what_comes_later_is_counted_by_itself() {
+        let mut trace = Trace::default();
+        for turn in 0..3 {
+            trace.instruction(0x10);
+            trace.access(Access { ip: 0x10, address: 0x7000, size: 8, write: false });
+            trace.instruction(0x20);
+            (0..10).for_each(|n| {
+                trace.access(Access { ip: 0x20, address: 0x9000 + 0x1000 * turn + n, size: 1, write: true });
+            });
+        }
+        let mut random = Random::new(1);
+        let whole = trace.burst(0, &mut random);
+        assert_eq!((whole.ip, whole.length, whole.repetitions), (0x10, 6, 18.0 / REPEATED_AT_ONCE));
+        let rest = trace.burst(3, &mut random);
+        assert_eq!((rest.ip, rest.length, rest.repetitions), (0x20, 3, 12.0 / REPEATED_AT_ONCE));
+        let mut instructions = rest.instructions;
+        instructions.sort_unstable();
+        assert_eq!(instructions, [(0x10, 1), (0x20, 2)]);
+        let mut pages: Vec<(u64, u32)> = rest.accesses.iter().map(|seen| (seen.addr, seen.count)).collect();
+        pages.sort_unstable();
+        assert_eq!(pages, [(0x7000, 1), (0xa000, 10), (0xb000, 10)]);
+        trace.clear();
+        assert_eq!(trace.burst(0, &mut random), Burst::default());
+    }
+}
