@@ -367,6 +367,31 @@ fn a_vector_is_traced_as_one_access() {
     assert_eq!(traces::of_object(&place, "to", |object| object.name == "to"), stores);
 }
 
+/// With two threads the emulator makes an atomic instruction in one, and says what it wrote first.
+#[test]
+fn an_atomic_is_traced_read_and_written() {
+    if !applies("an_atomic_is_traced_read_and_written") {
+        return;
+    }
+    let source = r"
+        #include <pthread.h>
+        static long counters[64];
+        static void *count(void *x) {
+            for (int i = 0; i < 64; i++) {
+                __atomic_fetch_add(&counters[i], 1, __ATOMIC_SEQ_CST);
+                long one = 1;
+                __atomic_compare_exchange_n(&counters[i], &one, 2, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+            }
+            return x;
+        }
+        int main(void) { pthread_t t; pthread_create(&t, 0, count, 0); pthread_join(t, 0); return 0; }";
+    let place = Place::together();
+    traced(&place, source, &["-O2", "-pthread"], &["--trace"]);
+    let both = |i: i64| [(1, 8 * i, 8, false), (1, 8 * i, 8, true)];
+    let expected: Vec<_> = (0..64).flat_map(|i| [both(i), both(i)].concat()).collect();
+    assert_eq!(traces::of_object(&place, "counters", |object| object.name == "counters"), expected);
+}
+
 #[test]
 fn a_trace_is_of_its_window_and_no_longer_than_asked() {
     if !applies("a_trace_is_of_its_window_and_no_longer_than_asked") {
