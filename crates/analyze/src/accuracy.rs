@@ -186,7 +186,9 @@ impl Accuracy {
         let groundless = sums.own - 2.0 * share * sums.both + share * share * self.groundless;
         let variance = grounds + sums.drawn + groundless.max(0.0) * GROUNDLESS * GROUNDLESS;
         let half = Z * variance.sqrt() / self.weight;
-        let guess = guessed(of.all.groundless, of.all.accesses(), counters.data.groundless, self.weight, share);
+        let of_groundless = Part { own: of.all.groundless, all: counters.data.groundless };
+        let guess =
+            off(of_groundless, Part { own: of.all.accesses(), all: self.weight }, share, [GUESS_UP, GUESS_DOWN]);
         let unseen = Z * self.unseen;
         let unseen = share.max(1.0 - share) * unseen / (self.weight + unseen);
         // Of a share, nothing is farther away than 0 and 1.
@@ -208,11 +210,7 @@ impl Accuracy {
     fn off_by_class(&self, class: &Cause, own: f64, own_all: f64, share: f64) -> f64 {
         let Some(&factor) = self.factors.get(class) else { return 0.0 };
         let all = self.on.get(class).copied().unwrap_or(0.0);
-        let with = |factor: f64| {
-            let all = self.weight + (factor - 1.0) * all;
-            if all > 0.0 { (own_all + (factor - 1.0) * own) / all } else { share }
-        };
-        (with(factor) - share).abs().max((with(1.0 / factor) - share).abs())
+        off(Part { own, all }, Part { own: own_all, all: self.weight }, share, [factor, factor.recip()])
     }
 
     /// The part (0..1) of what a group's share rests on that has a ground: of its accesses, or of all accesses if that is less. A
@@ -224,14 +222,20 @@ impl Accuracy {
     }
 }
 
-/// How far a share is off if all counts from time alone are too small, or too large. Of the group and of all:
-/// accesses without ground, and all.
-fn guessed(own: f64, own_all: f64, groundless: f64, all: f64, share: f64) -> f64 {
+/// Of accesses: those of a group, and those of all.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    own: f64,
+    all: f64,
+}
+
+/// How far a share is off if a part of the accesses, of which the group has its own, is too small or too large by one of two factors.
+fn off(part: Part, whole: Part, share: f64, factors: [f64; 2]) -> f64 {
     let with = |factor: f64| {
-        let all = all + (factor - 1.0) * groundless;
-        if all > 0.0 { (own_all + (factor - 1.0) * own) / all } else { share }
+        let all = whole.all + (factor - 1.0) * part.all;
+        if all > 0.0 { (whole.own + (factor - 1.0) * part.own) / all } else { share }
     };
-    (with(GUESS_UP) - share).abs().max((with(GUESS_DOWN) - share).abs())
+    factors.map(|factor| (with(factor) - share).abs()).into_iter().fold(0.0, f64::max)
 }
 
 #[cfg(test)]

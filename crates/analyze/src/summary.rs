@@ -334,7 +334,7 @@ fn sampler(dataset: &Dataset) -> Sampler {
             instructions: of.instructions,
             stopped_s: of.stopped as f64 / 1e9,
             assumed: of.assumed,
-            factor: (crate::accuracy::Z * of.error).exp(),
+            factor: of.error.map(|error| (crate::accuracy::Z * error).exp()),
         }),
         trace: sampler.trace.map(|of| Trace {
             most: of.most,

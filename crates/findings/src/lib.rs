@@ -126,8 +126,8 @@ pub struct Bursts {
     pub stopped_s: f64,
     /// Whether nothing told how fast instructions were executed: numbers of accesses are ratios, of code that runs together.
     pub assumed: bool,
-    /// Numbers of accesses may be so many times too small, or too large (95 %): it is not known well how fast code was executed.
-    pub factor: f64,
+    /// Numbers of accesses that bursts tell of may be so many times too small, or too large (95 %): it is not known well how fast code was executed.
+    pub factor: Option<f64>,
 }
 
 /// Which part of a run was sampled, and how densely in the end. All of it, unless asked otherwise.

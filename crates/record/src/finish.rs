@@ -162,7 +162,7 @@ pub fn finish(
         meta.sampler.unseen = counts.unseen();
         if let Some(bursts) = &mut meta.sampler.bursts {
             bursts.assumed = counts.assumed();
-            bursts.error = counts.error();
+            bursts.error = Some(counts.error());
         }
     }
     let merged = named.and_then(|()| {

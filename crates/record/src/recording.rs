@@ -246,6 +246,8 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let reader = (!segments.is_empty()).then(|| LibraryReader::of(segments, interval));
     let bursts = options.bursts.map(|_| Arc::new(Shared::default()));
     session.bursts = bursts.is_some();
+    // Its first samples are read later.
+    bursts.iter().for_each(|bursts| bursts.set_threads(std::iter::once((running.pid, running.pid))));
     let taker = bursts.as_ref().zip(options.bursts).map(|(shared, share)| {
         let taker = Taker { shared: shared.clone(), share };
         std::thread::spawn(move || taker.run())

@@ -245,11 +245,11 @@ fn what_else_was_recorded_is_said() {
     let mut findings = common::findings();
     let said = |findings: &Findings| text(findings, &by(By::Object, 200));
     assert!(!said(&findings).contains("  bursts ") && !said(&findings).contains("  trace "));
-    let bursts = Bursts { taken: 1200, instructions: 5_880_000, stopped_s: 0.31, assumed: false, factor: 1.1 };
+    let bursts = Bursts { taken: 1200, instructions: 5_880_000, stopped_s: 0.31, assumed: false, factor: Some(1.1) };
     findings.sampler.bursts = Some(bursts);
     let line = "  bursts    1 200 of 4 900 instructions · threads stopped for 310 ms\n";
     assert!(said(&findings).contains(line), "{}", said(&findings));
-    findings.sampler.bursts = Some(Bursts { factor: 2.66, ..bursts });
+    findings.sampler.bursts = Some(Bursts { factor: Some(2.66), ..bursts });
     assert!(said(&findings).contains(" 310 ms · numbers of accesses to a factor of 2.7\n"));
     findings.sampler.bursts = Some(Bursts { assumed: true, ..bursts });
     assert!(said(&findings).contains(" 310 ms · numbers of accesses are ratios, of code that runs together\n"));

@@ -119,9 +119,9 @@ pub struct Bursts {
     pub stopped: u64,
     /// The most instructions in a nanosecond that the processor retires, measured by code that waits for nothing; 0 if it was not.
     pub fastest: f64,
-    /// How far the number of all accesses may be off, because it is not known how fast code was executed: a standard error of its
-    /// logarithm.
-    pub error: f64,
+    /// How far the number of accesses that bursts tell of may be off, because it is not known how fast code was executed: a standard error
+    /// of its logarithm.
+    pub error: Option<f64>,
     /// Whether nothing told how fast instructions were executed: then numbers of accesses are ratios, of code that
     /// runs together.
     pub assumed: bool,

@@ -39,7 +39,7 @@ export interface Bursts {
   instructions: number;
   stopped_s: number;
   assumed: boolean;
-  factor: number;
+  factor: number | null;
 }
 
 export interface Controls {

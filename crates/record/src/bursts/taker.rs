@@ -12,7 +12,7 @@ use numamma_process::{NotStopped, Stopped};
 use super::memory::Pages;
 use super::retire;
 use super::threads::{Candidate, choose, running_on, with_new_ones};
-use super::trace::Trace;
+use super::trace::{Moment, Trace};
 use super::{Burst, Shared};
 use crate::clock::counts::resample::Random;
 use crate::collect::now;
@@ -34,9 +34,6 @@ const NEWS: f64 = 0.1;
 const MOST_REFUSALS: u32 = 20;
 /// Repetitions of string instructions that may come on each of them.
 const REPETITIONS: u64 = 16;
-/// Of the time of a thread that stands at the end of a system call, the part (0..1) that was its own: not known, and samples tell how
-/// much each stretch of its code has.
-const OWN_BEFORE_CALLS: f64 = 0.5;
 /// Code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
 /// What the kernel says to itself of system calls that are begun again (`ERESTARTSYS` and its like).
@@ -73,12 +70,7 @@ enum No {
 /// How a thread was followed.
 struct Followed {
     stop: Stop,
-    /// Behind the system call that it came to.
-    call: Option<u64>,
-    /// Whether it stood at the end of one.
-    behind_call: bool,
-    /// Whether it stood where the kernel was about to provide a page.
-    absent: bool,
+    moment: Moment,
 }
 
 impl Taker {
@@ -243,7 +235,7 @@ impl<'a> Worker<'a> {
             return Err(No::Renew);
         }
         let followed = followed.ok_or(No::Not)?;
-        Ok((at, followed.stop, self.bursts(&followed, time)))
+        Ok((at, followed.stop, self.trace.bursts(&followed.moment, time, &mut self.random)))
     }
 
     fn follow(&mut self, stopped: &Stopped, pid: i32) -> Option<Followed> {
@@ -263,22 +255,7 @@ impl<'a> Worker<'a> {
         let limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS) };
         let stop = self.emulator.go_on(&mut state, &mut self.pages, &mut self.trace, limits).stop;
         let call = (stop == Stop::SystemCall).then_some(state.ip + SYSTEM_CALL_BYTES);
-        Some(Followed { stop, call, behind_call, absent: self.pages.absent })
-    }
-
-    /// Counts what was followed, which stands for `time`.
-    fn bursts(&mut self, &Followed { call, behind_call, absent, .. }: &Followed, time: f64) -> Vec<Burst> {
-        let length = self.trace.len();
-        let anywhere = self.random.below(length);
-        let mut burst = |first, time| Burst { time, call, ..self.trace.burst(first, &mut self.random) };
-        // The time of a system call or of a page fault is not the program's own.
-        let mut bursts = vec![burst(0, if behind_call || absent { 0.0 } else { time })];
-        if behind_call && !absent && length > 0 {
-            // Who is told to stop while he executes code of his own stands at the end of a system call all the same, if that comes before
-            // the interrupt does. He was anywhere between two of them then.
-            bursts.push(burst(anywhere, time * OWN_BEFORE_CALLS));
-        }
-        bursts
+        Some(Followed { stop, moment: Moment { call, behind_call, absent: self.pages.absent } })
     }
 }
 

@@ -13,6 +13,21 @@ const MOST_ACCESSES: usize = 4;
 /// eight, and others come four in a cycle.
 const REPEATED_AT_ONCE: f64 = 4.0;
 
+/// Of the time of a thread that stands at the end of a system call, the part (0..1) that was its own: not known, and samples tell how
+/// much each stretch of its code has.
+const OWN_BEFORE_CALLS: f64 = 0.5;
+
+/// Where a thread stood, and what it came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// Behind the system call that it came to.
+    pub call: Option<u64>,
+    /// Whether it stood at the end of one.
+    pub behind_call: bool,
+    /// Whether it stood where the kernel was about to provide a page.
+    pub absent: bool,
+}
+
 /// A thread's next instructions.
 #[derive(Debug, Default)]
 pub struct Trace {
@@ -28,12 +43,23 @@ impl Trace {
         self.accesses.clear();
     }
 
-    pub fn len(&self) -> usize {
-        self.instructions.len()
+    /// Counts it all, which stands for `time`.
+    pub fn bursts(&self, at: &Moment, time: f64, random: &mut Random) -> Vec<Burst> {
+        let length = self.instructions.len();
+        let anywhere = random.below(length);
+        let mut burst = |first, time| Burst { time, call: at.call, ..self.burst(first, random) };
+        // The time of a system call or of a page fault is not the program's own.
+        let mut bursts = vec![burst(0, if at.behind_call || at.absent { 0.0 } else { time })];
+        if at.behind_call && !at.absent && length > 0 {
+            // Who is told to stop while he executes code of his own stands at the end of a system call all the same, if that comes before
+            // the interrupt does. He was anywhere between two of them then.
+            bursts.push(burst(anywhere, time * OWN_BEFORE_CALLS));
+        }
+        bursts
     }
 
     /// Counts what comes from the `first` instruction on.
-    pub fn burst(&self, first: usize, random: &mut Random) -> Burst {
+    fn burst(&self, first: usize, random: &mut Random) -> Burst {
         let followed = self.instructions.get(first..).unwrap_or_default();
         let mut instructions: FxHashMap<u64, u32> = FxHashMap::default();
         followed.iter().for_each(|&ip| *instructions.entry(ip).or_default() += 1);
@@ -98,5 +124,30 @@ mod tests {
         assert_eq!(pages, [(0x7000, 1), (0xa000, 10), (0xb000, 10)]);
         trace.clear();
         assert_eq!(trace.burst(0, &mut random), Burst::default());
+    }
+
+    #[test]
+    fn who_stands_behind_a_call_was_anywhere_before_it() {
+        let mut trace = Trace::default();
+        (0..100).for_each(|ip| trace.instruction(ip));
+        let mut random = Random::new(1);
+        let mut told = |at: Moment| {
+            let bursts = trace.bursts(&at, 8.0, &mut random);
+            assert!(bursts.iter().all(|burst| burst.call == at.call && burst.ip + burst.length == 100));
+            bursts.iter().map(|burst| (burst.ip, burst.time)).collect::<Vec<_>>()
+        };
+        let elsewhere = Moment { call: Some(7), ..Moment::default() };
+        assert_eq!(told(elsewhere), [(0, 8.0)]);
+        assert_eq!(told(Moment { absent: true, ..elsewhere }), [(0, 0.0)]);
+        let begun: std::collections::BTreeSet<u64> = (0..200)
+            .map(|_| {
+                let [(0, 0.0), (begun, 4.0)] = told(Moment { behind_call: true, ..elsewhere })[..] else {
+                    panic!("two")
+                };
+                begun
+            })
+            .collect();
+        assert!(begun.len() > 50, "{begun:?}");
+        assert_eq!(Trace::default().bursts(&Moment { behind_call: true, ..elsewhere }, 8.0, &mut random).len(), 1);
     }
 }

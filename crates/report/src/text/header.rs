@@ -112,8 +112,8 @@ fn bursts(findings: &Findings, page: &Page) -> Option<String> {
     ];
     if bursts.assumed {
         parts.push("numbers of accesses are ratios, of code that runs together".to_owned());
-    } else if finite(bursts.factor) >= TOLD_FACTOR {
-        parts.push(format!("numbers of accesses to a factor of {:.1}", finite(bursts.factor)));
+    } else if let Some(factor) = bursts.factor.map(finite).filter(|factor| *factor >= TOLD_FACTOR) {
+        parts.push(format!("numbers of accesses to a factor of {factor:.1}"));
     }
     Some(parts.join(page.pen.dot()))
 }

@@ -18,12 +18,24 @@ const LINKS: u32 = 10;
 const LEAST_PART: f64 = 0.002;
 /// Part of the time that a class stands for that both must tell of, so that the one is the measure of the other.
 const LEAST_SHOWN: f64 = 0.05;
+/// The same where nothing connects what is in the class.
+const MOST_SHOWN: f64 = 0.5;
 /// Standard error of the logarithm of how fast a stretch is beside its class, where that is assumed.
 const ASSUMED: f64 = 0.7;
 /// Relative standard error of what one burst stands for: that it was taken at all is chance (a Poisson process).
 const ERROR_OF_ONE: f64 = 1.0;
 /// Of a class that is measured, at best: its counters tell of a part of it.
 const LEAST_ERROR: f64 = 0.05;
+/// Which states are connected.
+struct Connected {
+    /// The class of each state.
+    of_state: Vec<usize>,
+    /// How many classes there are.
+    count: usize,
+    /// Which of them were put together because little is known of their parts.
+    loose: Vec<bool>,
+}
+
 /// What counters tell of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
@@ -52,11 +64,11 @@ pub struct Classes {
 impl Classes {
     /// Of a burst that began in a stretch: by how much it may be off by itself, what it is off together with, and by how much. Rare
     /// stretches of a class are each faster or slower than assumed, and all together, for code that is seldom executed waits for its
-    /// caches. What too few bursts began in to be of a class is guessed each by itself.
+    /// caches.
     pub fn error(&self, stretch: usize) -> (f64, usize, f64) {
         let class = self.of_state[stretch];
         match self.rare[stretch] && self.begun[class] >= LINKS {
-            true => (ERROR_OF_ONE.hypot(ASSUMED), self.rates.len(), self.errors[class].max(ASSUMED)),
+            true => (ERROR_OF_ONE.hypot(ASSUMED), self.rates.len(), self.errors[class].hypot(ASSUMED)),
             false => (ERROR_OF_ONE, class, self.errors[class]),
         }
     }
@@ -73,7 +85,7 @@ impl Survey {
         fastest: f64,
         runs: impl Fn(Instruction) -> Option<f64>,
     ) -> Classes {
-        let (of_state, count) = self.connected(rows);
+        let Connected { of_state, count, loose } = self.connected(rows);
         let begun = self.begun(&of_state, count);
         let mut spent = vec![0.0; count];
         let mut in_state = vec![0.0; of_state.len()];
@@ -89,19 +101,28 @@ impl Survey {
         let paces = self.paces(&of_state, rates, time, fastest, &begun);
         let known = |class: usize| {
             let Counted { runs, seen } = counted[class];
-            // A few of them may be anything.
-            if begun[class] >= LINKS && seen > LEAST_SHOWN * spent[class] {
-                return Some(Pace {
-                    rate: runs / seen,
-                    error: f64::from(begun[class]).sqrt().recip().max(LEAST_ERROR),
-                });
+            // A few of them may be anything; and what nothing connects, no part of it tells of.
+            let enough = if loose[class] { MOST_SHOWN } else { LEAST_SHOWN };
+            if begun[class] >= LINKS && seen > enough * spent[class] {
+                let error = f64::from(begun[class]).sqrt().recip().max(LEAST_ERROR);
+                return Some(Pace { rate: runs / seen, error });
             }
             paces[class]
         };
-        let known: Vec<Option<Pace>> = (0..count).map(known).collect();
+        // Rates are relative to what bursts show, which differs by class.
+        let mut shown = vec![0.0; count];
+        for burst in self.taken.iter().filter(|burst| burst.time > 0.0) {
+            shown[of_state[burst.start]] += burst.time * time.of_burst[burst.start] * rates[burst.start];
+        }
+        let mean = |class: usize| if shown[class] > 0.0 { shown[class] / spent[class] } else { 1.0 };
+        let most = if fastest > 0.0 { fastest } else { f64::INFINITY };
+        let speed = |class| known(class).map(|of| Pace { rate: (of.rate * mean(class)).min(most), ..of });
+        let speeds: Vec<Option<Pace>> = (0..count).map(speed).collect();
         let parts: Vec<f64> = spent.iter().map(|time| time / all).collect();
-        let (rates, errors) = pooled(&known, &parts).into_iter().map(|pace| (pace.rate, pace.error)).unzip();
-        Classes { of_state, rates, errors, rare, begun, assumed: known.iter().all(Option::is_none) }
+        let pooled = pooled(&speeds, &parts);
+        let rates = pooled.iter().enumerate().map(|(class, of)| of.rate / mean(class)).collect();
+        let errors = pooled.iter().map(|of| of.error).collect();
+        Classes { of_state, rates, errors, rare, begun, assumed: speeds.iter().all(Option::is_none) }
     }
 
     /// By class: what loops' counters tell of its code.
@@ -113,23 +134,14 @@ impl Survey {
         time: &Time,
         runs: impl Fn(Instruction) -> Option<f64>,
     ) -> Vec<Counted> {
-        // Of each instruction that a counter tells of, what bursts of each class show: their own, and those behind their calls.
+        // Of each instruction that a counter tells of, what bursts of each class show.
         let mut shown: FxHashMap<Instruction, FxHashMap<usize, f64>> = FxHashMap::default();
-        let mut show = |instruction, start: usize, times: f64| {
+        self.executions(|instruction, start, times| {
             if runs(instruction).is_some() {
                 let times = times * rates[start] * time.of_burst[start];
                 *shown.entry(instruction).or_default().entry(of_state[start]).or_default() += times;
             }
-        };
-        let behind = self.behind_calls();
-        for (&(start, call, instruction), executed) in &self.executed {
-            let goes_on = call.is_some_and(|call| behind.contains_key(&call));
-            show(instruction, start, if goes_on { executed.own } else { executed.whole });
-        }
-        for ((start, call), rest) in &self.rest {
-            let Some((parts, bursts)) = self.behind.get(call).zip(behind.get(call)) else { continue };
-            parts.iter().for_each(|(&instruction, part)| show(instruction, *start, rest * part / bursts.len() as f64));
-        }
+        });
         let mut counted = vec![Counted::default(); count];
         for (instruction, by_class) in shown {
             let all: f64 = by_class.values().sum();
@@ -144,7 +156,8 @@ impl Survey {
 
     /// The class of each state, and how many there are: what bursts go round in, in both directions or in a circle; with them code that
     /// bursts come to, but too few began in to tell whether they go back; and what of a phase too few began in altogether.
-    fn connected(&self, rows: &Rows) -> (Vec<usize>, usize) {
+    fn connected(&self, rows: &Rows) -> Connected {
+        let mut few = vec![false; self.states.len()];
         let mut class: Vec<usize> = (0..self.states.len()).collect();
         let mut count = class.len();
         loop {
@@ -156,11 +169,17 @@ impl Survey {
                 (joined, fewer) = self.with_tails(&links, &class, count);
             }
             if fewer == count {
-                (joined, fewer) = self.with_few(&class, count);
+                let before = &class;
+                (joined, fewer) = self.with_few(before, count);
+                let mut parts = vec![0; fewer];
+                joined.iter().for_each(|&class| parts[class] += 1);
+                few.iter_mut().zip(before).for_each(|(few, class)| *few |= parts[joined[*class]] > 1);
             }
             class.iter_mut().for_each(|class| *class = joined[*class]);
             if fewer == count {
-                return (class, count);
+                let mut loose = vec![false; count];
+                class.iter().zip(few).for_each(|(&class, few)| loose[class] |= few);
+                return Connected { of_state: class, count, loose };
             }
             count = fewer;
         }
@@ -298,7 +317,7 @@ mod tests {
     fn classes_of(recording: &mut Recording, ips: &[u64]) -> Vec<usize> {
         recording.survey.close();
         let survey = &recording.survey;
-        let (class, _) = survey.connected(&survey.rows());
+        let Connected { of_state: class, .. } = survey.connected(&survey.rows());
         let of = |ip: &u64| {
             let (stretch, _) = survey.known(0, *ip).expect("its place was said");
             class[survey.state_of[&(stretch, 0)]]

@@ -55,8 +55,8 @@ impl Survey {
         for (call, bursts) in self.behind_calls() {
             let mut sum: FxHashMap<usize, f64> = FxHashMap::default();
             for burst in bursts.iter().map(|&number| &self.taken[number]) {
-                let of = burst.length * bursts.len() as f64;
-                burst.parts.iter().for_each(|&(stretch, count)| *sum.entry(stretch).or_default() += count / of);
+                let of = burst.executed() * bursts.len() as f64;
+                burst.parts.iter().for_each(|&(state, count)| *sum.entry(state).or_default() += count / of);
             }
             numbers.insert(call, behind.len());
             behind.push(sum.into_iter().collect());
@@ -67,7 +67,8 @@ impl Survey {
             }
             let call = burst.call.and_then(|call| numbers.get(&call));
             let own = if call.is_some() { burst.part() } else { 1.0 };
-            let parts = burst.parts.iter().map(|&(stretch, count)| (stretch, count / burst.length * own));
+            let of = burst.executed();
+            let parts = burst.parts.iter().map(|&(state, count)| (state, count / of * own));
             Row { parts: parts.collect(), behind: call.map(|&call| (call, 1.0 - own)) }
         });
         Rows { own: own.collect(), behind }

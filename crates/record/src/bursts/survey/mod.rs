@@ -118,6 +118,11 @@ struct Taken {
 }
 
 impl Taken {
+    /// Instructions, without what repetitions count for.
+    fn executed(&self) -> f64 {
+        self.parts.iter().map(|(_, count)| count).sum()
+    }
+
     /// The part (0..1) of a whole burst that it is.
     fn part(&self) -> f64 {
         (self.length / LENGTH as f64).min(1.0)
@@ -155,7 +160,7 @@ pub struct Surveyed {
     pub missed: FxHashSet<usize>,
     /// Accesses that one more might have shown: the root of the mean square.
     pub unseen: f64,
-    /// How far the number of all accesses may be off because classes are faster or slower: a standard error of its logarithm.
+    /// How far the number of all accesses that bursts tell of may be off because code goes faster or slower: a standard error of its logarithm.
     pub error: f64,
     /// Whether nothing told how fast instructions are.
     pub assumed: bool,
@@ -260,6 +265,7 @@ impl Survey {
         };
         let number = latest.number;
         self.stratum.bursts.push(latest);
+        self.stratum.timed += usize::from(burst.time > 0.0);
         self.taken.push(Taken { thread, time: burst.time, length, accesses, ..Taken::default() });
         if self.stratum.is_full() {
             self.close();
@@ -338,16 +344,25 @@ impl Survey {
         Surveyed { bursts, unseen, missed, error, assumed: classes.assumed }
     }
 
-    /// See [`Surveyed::error`].
-    fn error(&self, bursts: &[Weighed]) -> f64 {
-        let mut by_class: FxHashMap<usize, (f64, f64)> = FxHashMap::default();
-        for (taken, of) in self.taken.iter().zip(bursts) {
-            let (accesses, error) = by_class.entry(of.class).or_default();
-            *accesses += taken.accesses * of.each;
-            *error = error.max(of.class_error);
+    /// Executions of instructions in known functions by what bursts show: their own, and those behind the calls that they ended at. Tells of
+    /// each: the instruction, the state where the burst began, and time that these stand for, in samples, by the part that it had.
+    fn executions(&self, mut tell: impl FnMut(Instruction, usize, f64)) {
+        let behind = self.behind_calls();
+        for (&(start, call, instruction), executed) in &self.executed {
+            let goes_on = call.is_some_and(|call| behind.contains_key(&call));
+            tell(instruction, start, if goes_on { executed.own } else { executed.whole });
         }
-        let all: f64 = by_class.values().map(|(accesses, _)| accesses).sum();
-        let off = by_class.values().map(|(accesses, error)| (accesses * error).powi(2)).sum::<f64>().sqrt();
+        for ((start, call), rest) in &self.rest {
+            let Some((parts, bursts)) = self.behind.get(call).zip(behind.get(call)) else { continue };
+            parts.iter().for_each(|(&instruction, part)| tell(instruction, *start, rest * part / bursts.len() as f64));
+        }
+    }
+
+    /// See [`Surveyed::error`]. What is wrong with how fast code goes is taken to be wrong in all classes alike.
+    fn error(&self, bursts: &[Weighed]) -> f64 {
+        let accesses = |(taken, of): (&Taken, &Weighed)| (taken.accesses * of.each, of.class_error);
+        let told = self.taken.iter().zip(bursts).map(accesses);
+        let (all, off) = told.fold((0.0, 0.0), |sum, (of, error)| (sum.0 + of, sum.1 + of * error));
         if all > 0.0 { off / all } else { 0.0 }
     }
 }

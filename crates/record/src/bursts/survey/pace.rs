@@ -17,9 +17,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Survey, Time};
+use super::{Call, Survey, Time};
 use crate::bursts::SPAN;
 use crate::clock::counts::Instruction;
+use crate::clock::counts::resample::Random;
 
 /// Part (0..1) of all spans that is taken to wait for nothing.
 const CHEAPEST: f64 = 0.25;
@@ -55,8 +56,9 @@ pub(super) struct Spans {
     ops: Vec<Op>,
     /// By the state where bursts began: the time that these stand for, in samples, by what followed each other.
     seen: FxHashMap<(u32, [u32; SPAN]), f64>,
-    /// The half that the next sample is of.
-    half: usize,
+    /// Those of bursts that began behind a call, by the sum of the parts of an instruction in each.
+    behind: FxHashMap<Call, Vec<([u32; SPAN], f64)>>,
+    random: Random,
 }
 
 /// An instruction of a known function, in a phase.
@@ -80,6 +82,8 @@ pub(super) struct Pace {
 struct Class {
     spans: Vec<Found>,
     samples: f64,
+    /// Executions of its instructions, at rate 1.
+    executed: f64,
     bursts: u32,
     /// How many different ones were executed.
     instructions: usize,
@@ -105,8 +109,9 @@ impl Spans {
     /// Counts a sample at an instruction, which is in `state`.
     pub fn sample(&mut self, instruction: Instruction, phase: usize, state: usize) {
         let number = self.number(instruction, phase, state);
-        self.ops[number as usize].samples[self.half] += 1;
-        self.half = 1 - self.half;
+        // Not by turns: threads may take theirs by turns, too.
+        let half = self.random.below(2);
+        self.ops[number as usize].samples[half] += 1;
     }
 
     /// Adds a span of a burst that began in state `start`, by states and instructions; `time`: samples that the burst stands for, by its
@@ -114,6 +119,12 @@ impl Spans {
     pub fn add(&mut self, start: usize, phase: usize, span: [(usize, Instruction); SPAN], time: f64) {
         let span = span.map(|(state, instruction)| self.number(instruction, phase, state));
         *self.seen.entry((start as u32, span)).or_default() += time;
+    }
+
+    /// Adds a span of a burst that began behind a call; `part`: of an instruction in the burst.
+    pub fn add_behind(&mut self, call: Call, phase: usize, span: [(usize, Instruction); SPAN], part: f64) {
+        let span = span.map(|(state, instruction)| self.number(instruction, phase, state));
+        self.behind.entry(call).or_default().push((span, part));
     }
 }
 
@@ -128,38 +139,52 @@ impl Survey {
         fastest: f64,
         begun: &[u32],
     ) -> Vec<Option<Pace>> {
-        let Spans { numbers, ops, seen, .. } = &self.spans;
+        let Spans { numbers, ops, seen, behind, .. } = &self.spans;
         let class_of = |op: u32| of_state[ops[op as usize].state];
         let scale = |start: usize| rates[start] * time.of_burst[start];
         let mut executed = vec![0.0; ops.len()];
-        for ((start, _, instruction), times) in &self.executed {
-            let Some(&op) = numbers.get(&(*instruction, self.states[*start].phase)) else { continue };
-            if class_of(op) == of_state[*start] {
-                executed[op as usize] += times.whole * scale(*start);
+        self.executions(|instruction, start, times| {
+            let op = numbers.get(&(instruction, self.states[start].phase));
+            if let Some(&op) = op.filter(|&&op| class_of(op) == of_state[start]) {
+                executed[op as usize] += times * scale(start);
             }
-        }
+        });
         let mut classes: Vec<Class> = begun.iter().map(|&bursts| Class { bursts, ..Class::default() }).collect();
-        for (op, _) in ops.iter().zip(&executed).filter(|(_, executed)| **executed > 0.0) {
+        for (op, executed) in ops.iter().zip(&executed).filter(|(_, executed)| **executed > 0.0) {
             let class = &mut classes[of_state[op.state]];
             class.samples += f64::from(op.samples[0] + op.samples[1]);
             class.instructions += 1;
+            class.executed += executed;
         }
-        for ((start, span), weight) in seen {
-            let class = of_state[*start as usize];
+        let mut find = |class: usize, span: &[u32; SPAN], weight: f64| {
             if span.iter().all(|&op| class_of(op) == class && executed[op as usize] > 0.0) {
                 let time = |op: u32, half: usize| 2.0 * f64::from(ops[op as usize].samples[half]) * time.of_sample;
                 let of = |half: usize| span.iter().map(|&op| time(op, half) / executed[op as usize]).sum::<f64>();
                 let cost = [of(0), of(1)].map(|cost| cost / SPAN as f64);
-                classes[class].spans.push(Found { weight: weight * scale(*start as usize), cost });
+                classes[class].spans.push(Found { weight, cost });
             }
+        };
+        for ((start, span), weight) in seen {
+            find(of_state[*start as usize], span, weight * scale(*start as usize));
         }
-        classes.iter_mut().map(|class| class.pace(fastest)).collect()
+        // What comes behind a call comes there from all who made it.
+        let mut rest: FxHashMap<(Call, usize), f64> = FxHashMap::default();
+        for (&(start, call), times) in &self.rest {
+            *rest.entry((call, of_state[start])).or_default() += times * scale(start);
+        }
+        let behind_calls = self.behind_calls();
+        for ((call, class), times) in rest {
+            let Some((spans, bursts)) = behind.get(&call).zip(behind_calls.get(&call)) else { continue };
+            spans.iter().for_each(|(span, part)| find(class, span, times * part / bursts.len() as f64));
+        }
+        classes.iter_mut().map(|class| class.pace(fastest, time.of_sample)).collect()
     }
 }
 
 impl Class {
-    fn pace(&mut self, fastest: f64) -> Option<Pace> {
-        if self.samples < LEAST_SAMPLES || self.spans.is_empty() {
+    /// `of_sample`: nanoseconds of a sample.
+    fn pace(&mut self, fastest: f64, of_sample: f64) -> Option<Pace> {
+        if self.samples < LEAST_SAMPLES || self.spans.is_empty() || fastest <= 0.0 {
             return None;
         }
         let (mut chosen, mut others) = (0.0, 0.0);
@@ -168,14 +193,15 @@ impl Class {
             chosen += cost[half] / 2.0;
             others += cost[1 - half] / 2.0;
         }
-        let cost = (chosen + others) / 2.0;
+        // Where none is, there might have been one half the time.
+        let cost = ((chosen + others) / 2.0).max(of_sample / 2.0 / (CHEAPEST * self.executed));
         let evenness = if self.instructions > SHORT_LOOP { 0.0 } else { (cost / self.mean_cost()).min(1.0) };
-        let rate = (fastest * cost * (1.0 - evenness / 2.0)).min(fastest);
-        let apart = OF_CHOICE * (1.0 - (chosen / others).min(1.0));
-        let error = OF_MODEL.hypot(apart).hypot(OF_EVENNESS * evenness);
+        let rate = fastest * cost * (1.0 - evenness / 2.0);
+        let alike = if others > 0.0 { (chosen / others).min(1.0) } else { 0.0 };
+        let error = OF_MODEL.hypot(OF_CHOICE * (1.0 - alike)).hypot(OF_EVENNESS * evenness);
         let error = error.hypot((OF_SAMPLES / self.samples).sqrt());
         let error = error.hypot((OF_BURSTS / f64::from(self.bursts.max(1))).sqrt());
-        (rate > 0.0 && rate.is_finite()).then_some(Pace { rate, error })
+        rate.is_finite().then_some(Pace { rate, error })
     }
 
     fn mean_cost(&self) -> f64 {
@@ -234,30 +260,31 @@ mod tests {
 
     fn class(instructions: usize, costs: &[[f64; 2]]) -> Class {
         let spans = costs.iter().map(|&cost| Found { weight: 1.0, cost }).collect();
-        Class { spans, samples: 1e4, bursts: 100, instructions }
+        Class { spans, samples: 1e4, executed: 1e6, bursts: 100, instructions }
     }
 
     #[test]
     fn the_cheapest_quarter_waits_for_nothing() {
         let mut costs = vec![[0.5; 2]; 30];
         costs.extend([[8.0; 2]; 70]);
-        let found = class(100, &costs).pace(20.0).expect("samples");
+        let found = class(100, &costs).pace(20.0, 1.0).expect("samples");
         assert!((found.rate - 10.0).abs() < 1e-9 && found.error < 0.52, "{found:?}");
         // Of a loop of which each span is a round, nothing tells how long that waits.
-        let even = class(8, &[[0.5; 2]; 10]).pace(20.0).expect("samples");
+        let even = class(8, &[[0.5; 2]; 10]).pace(20.0, 1.0).expect("samples");
         assert!((even.rate - 5.0).abs() < 1e-9 && even.error > 0.7, "{even:?}");
         let few = Class { samples: LEAST_SAMPLES - 1.0, ..class(100, &costs) };
-        assert_eq!({ few }.pace(20.0), None);
-        assert_eq!(class(100, &[]).pace(20.0), None);
-        // No code is faster than the processor.
-        assert_eq!(class(100, &[[3.0; 2]]).pace(20.0).map(|of| of.rate), Some(20.0));
+        assert_eq!({ few }.pace(20.0, 1.0), None);
+        assert_eq!(class(100, &[]).pace(20.0, 1.0), None);
+        // No sample there, where there should have been one in a quarter of a million executions.
+        let cheap = class(100, &[[0.0; 2], [0.0; 2], [9.0; 2]]).pace(20.0, 1.0).expect("samples");
+        assert!((cheap.rate - 20.0 * 0.5 / 250_000.0).abs() < 1e-9 && cheap.error > 0.7, "{cheap:?}");
     }
 
     /// Spans that cost the same, of which the samples are here or there by chance.
     #[test]
     fn chance_makes_nothing_cheap() {
         let costs: Vec<[f64; 2]> = (0..100).map(|n| if n % 2 == 0 { [0.0, 1.0] } else { [1.0, 0.0] }).collect();
-        let found = class(100, &costs).pace(1.0).expect("samples");
+        let found = class(100, &costs).pace(1.0, 1.0).expect("samples");
         assert!((found.rate - 0.5).abs() < 1e-9 && found.error > 0.69, "{found:?}");
     }
 

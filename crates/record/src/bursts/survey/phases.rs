@@ -61,13 +61,13 @@ impl Phases {
     }
 }
 
-/// The cosine of a time's distribution and a phase's, as large as chance allows; 1 where nothing is known.
+/// The cosine of a time's distribution and a phase's, as large as chance allows; where nothing is known, just large enough.
 fn cosine(time: &Histogram, phase: &Histogram) -> f64 {
     let (of_time, of_phase) = (time.values().sum::<f64>(), phase.values().sum::<f64>());
     // Pairs of samples in the same stretch: no sample is a pair with itself.
     let pairs = |of: &Histogram| of.values().map(|samples| samples * (samples - 1.0)).sum::<f64>();
     if pairs(phase) < LEAST_PAIRS {
-        return 1.0;
+        return ALIKE;
     }
     let square_of_phase = pairs(phase) / (of_phase * (of_phase - 1.0));
     let square_of_time = match pairs(time) {
@@ -101,6 +101,9 @@ mod tests {
         assert_eq!(phases.add(&even(10..20, 5.0)), 1);
         // Too few to tell.
         assert_eq!(phases.add(&even(100..103, 1.0)), 1);
+        // A phase of which little is known yet takes no time of others.
+        assert_eq!(phases.add(&even(200..225, 1.0)), 2);
+        assert_eq!(phases.add(&even(0..10, 5.0)), 0);
     }
 
     /// Of code that is spread over thousands of functions hardly two samples are in the same.

@@ -12,6 +12,8 @@ use crate::tasks::ProcessId;
 
 /// Bursts that have the time of as many together: of fewer chance would tell.
 const BURSTS: usize = 8;
+/// Bursts that wait, of which fewer stand for time.
+const MOST_BURSTS: usize = 8 * BURSTS;
 /// Samples that wait for them, at most.
 const SAMPLES: usize = 65536;
 
@@ -20,6 +22,10 @@ const SAMPLES: usize = 65536;
 pub(super) struct Stratum {
     pub samples: Vec<(usize, Option<Instruction>)>,
     pub bursts: Vec<Latest>,
+    /// Those of the bursts that stand for time.
+    pub timed: usize,
+    /// Samples of times before, in which no burst stood for any.
+    pub before: f64,
 }
 
 /// A burst whose time and phase are not known yet.
@@ -41,14 +47,14 @@ pub(super) struct Latest {
 
 impl Stratum {
     pub fn is_full(&self) -> bool {
-        self.bursts.len() >= BURSTS || self.samples.len() >= SAMPLES
+        self.timed >= BURSTS || self.bursts.len() >= MOST_BURSTS || self.samples.len() >= SAMPLES
     }
 }
 
 impl Survey {
     /// Puts the latest bursts and samples together. To be called before the end.
     pub fn close(&mut self) {
-        let Stratum { samples, bursts } = std::mem::take(&mut self.stratum);
+        let Stratum { samples, bursts, before, .. } = std::mem::take(&mut self.stratum);
         let mut histogram = Histogram::default();
         samples.iter().for_each(|(stretch, _)| *histogram.entry(*stretch).or_default() += 1.0);
         let phase = self.phases.add(&histogram);
@@ -60,9 +66,13 @@ impl Survey {
             }
         }
         let time: f64 = bursts.iter().map(|latest| self.taken[latest.number].time).sum();
+        let meanwhile = samples.len() as f64 + before;
+        if time <= 0.0 {
+            self.stratum.before = meanwhile;
+        }
         for latest in bursts {
             // Chance may have let no sample be.
-            self.settle(latest, phase, (samples.len() as f64).max(0.5) / time);
+            self.settle(latest, phase, meanwhile.max(0.5) / time);
         }
     }
 
@@ -70,11 +80,14 @@ impl Survey {
         let there = |ip: u64| Call { process: latest.process, phase, ip };
         let parts = latest.parts.into_iter().map(|(stretch, count)| (self.state(stretch, phase), count)).collect();
         let start = self.state(latest.start, phase);
+        let spans: Vec<_> =
+            latest.spans.iter().map(|span| span.map(|(stretch, of)| (self.state(stretch, phase), of))).collect();
         let burst = &mut self.taken[latest.number];
         (burst.start, burst.ip, burst.call, burst.parts) = (start, there(latest.ip), latest.call.map(there), parts);
         if burst.time <= 0.0 {
             let behind = self.behind.entry(burst.ip).or_default();
             latest.executed.into_iter().for_each(|(of, part)| *behind.entry(of).or_default() += part);
+            spans.into_iter().for_each(|span| self.spans.add_behind(burst.ip, phase, span, burst.length.recip()));
             return;
         }
         burst.time *= samples_of_time;
@@ -87,10 +100,8 @@ impl Survey {
             executed.whole += time * of;
             executed.own += time * of * part;
         }
-        for span in latest.spans {
-            let span = span.map(|(stretch, instruction)| (self.state(stretch, phase), instruction));
-            self.spans.add(start, phase, span, time / length);
-        }
+        let own = if call.is_some() { part } else { 1.0 };
+        spans.into_iter().for_each(|span| self.spans.add(start, phase, span, time * own / length));
     }
 
     /// Numbers a stretch in a phase.

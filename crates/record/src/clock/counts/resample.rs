@@ -8,6 +8,12 @@ use super::evidence::{Evidence, Remaining};
 #[derive(Debug)]
 pub struct Random(u64);
 
+impl Default for Random {
+    fn default() -> Self {
+        Self::new(1)
+    }
+}
+
 impl Random {
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
