@@ -2,6 +2,7 @@
 
 use numamma_tests::report::Report;
 use numamma_tests::{Place, Run};
+use numamma_trace::{Dataset, GroundRow, Rule, SampleRow};
 
 /// Walks that end when they end: no loop has a counter that moves in steps. Slow steps through `far`, which is large, take turns with quick
 /// ones through `near`. The program knows how often it read which, and says so.
@@ -54,6 +55,47 @@ fn code_without_counters_is_counted() {
     assert!((found - exact).abs() < 0.04, "{found} {exact}");
     assert!(far.accesses.ground.is_some_and(|ground| ground > 0.5), "{far:?}");
     assert!(far.accesses.writes < 0.1 * far.accesses.reads, "{far:?}");
+    // How many there were follows from how fast code goes, by samples; that may be off by twice as much in one run of many.
+    let dataset = Dataset::open(&place.dataset()).expect("a recording");
+    let bursts = dataset.meta().sampler.bursts.expect("bursts");
+    let off = ((far.accesses.reads + near.accesses.reads) / (told[0] + told[1])).ln() / bursts.error.expect("an error");
+    assert!(off.abs() < 4.0 && !bursts.assumed && bursts.fastest > 0.5, "{off} {bursts:?}");
+}
+
+/// A list is walked from page to page, and no counter moves in steps. Bursts tell how often, and samples, of which there are more, where.
+#[test]
+fn samples_tell_where_bursts_count() {
+    let source = r#"
+        #include <stdlib.h>
+        #include <time.h>
+        enum { N = 1 << 19 };
+        struct node { struct node *next; long value; };
+        static double cpu(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+        int main(void) {
+            struct node *list = malloc(N * sizeof *list);
+            for (long i = 0; i < N; i++) list[i] = (struct node) { i + 1 < N ? &list[i + 1] : 0, i };
+            long sum = 0;
+            do for (struct node *at = list; at; at = at->next) sum += at->value; while (cpu() < 2);
+            return sum == 1;
+        }"#;
+    let place = Place::together();
+    let program = place.compile("gcc", "list", source, &["-O1"]);
+    Run::record_with(&place.dataset(), &["--bursts=1".to_owned()]).arg(&program).limit(60).run().success();
+    let dataset = Dataset::open(&place.dataset()).expect("a recording");
+    let grounds: Vec<GroundRow> = dataset.read().expect("grounds");
+    let samples = dataset.read::<SampleRow>().expect("samples");
+    let first = grounds.iter().filter(|ground| ground.ip < 0).map(|ground| ground.ground).min().expect("bursts");
+    let told = |burst: bool| {
+        let rows = samples.iter().filter(move |row| row.ground >= first && (row.rule == Rule::Burst as i32) == burst);
+        rows.map(|row| f64::from(row.accesses)).sum::<f64>()
+    };
+    let (by_bursts, by_samples) = (told(true), told(false));
+    assert!(by_samples > 10.0 * by_bursts, "{by_samples} {by_bursts}");
+    let page = |row: &SampleRow| row.addr >> 12;
+    let pages: std::collections::BTreeSet<i64> =
+        samples.iter().filter(|row| row.accesses > 0.0 && row.ground >= first).map(page).collect();
+    // Of 2,048. Bursts are in five of them at a time.
+    assert!(pages.len() > 600, "{}", pages.len());
 }
 
 /// Threads, signals, children, sleeps, stops: whatever a tracer could get into the way of.
@@ -160,7 +202,7 @@ fn what_cannot_be_had_is_said() {
         Run::numamma().args(["record", value, "--", "true"]).run().exits(125).fails_clearly(&["--bursts"]);
     }
     // Too short for any: there is nothing to say.
-    let short = Run::record_with(&place.dataset(), &["--bursts".to_owned()]).arg("true").run().success();
+    let short = Run::record_with(&place.dataset(), &["--bursts=1".to_owned()]).arg("true").run().success();
     assert_eq!(short.err(), "");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 
 use numamma_attribute::Cursor;
-use numamma_trace::{Access, Dataset, ObjectKind, Rule, SampleRow, TraceError};
+use numamma_trace::{Access, Dataset, GroundRow, ObjectKind, Rule, SampleRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::accuracy::Accuracy;
@@ -25,17 +25,18 @@ pub struct Count {
     pub rows: u64,
     /// Accesses whose number stands on no ground.
     pub groundless: f64,
-    /// Accesses that were seen in bursts, where nothing is drawn from an instruction's samples.
+    /// Accesses that bursts count, where nothing is drawn from an instruction's samples.
     pub followed: f64,
 }
 
 impl Count {
-    pub fn add(&mut self, row: &SampleRow) {
+    /// Adds a row. `bursts`: the first ground that is a burst.
+    pub fn add(&mut self, row: &SampleRow, bursts: i32) {
         self.samples += samples(row);
         self.cost += row.cost;
         let accesses = f64::from(row.accesses);
         if accesses > 0.0 {
-            let followed = row.rule == Rule::Burst as i32;
+            let followed = row.ground >= bursts;
             self.rows += u64::from(!followed);
             self.followed += if followed { accesses * ways(row) } else { 0.0 };
             if row.ground < 0 {
@@ -153,6 +154,8 @@ pub fn count(
     let cpu_nodes = &dataset.meta().cpu_nodes;
     let several_nodes = dataset.meta().nodes > 1;
     let counted = dataset.meta().sampler.counted.is_some();
+    let grounds = dataset.read::<GroundRow>()?;
+    let bursts = grounds.iter().filter(|of| of.ip < 0).map(|of| of.ground).min().unwrap_or(i32::MAX);
     dataset.visit(|rows: &mut Vec<SampleRow>| {
         for row in rows.iter() {
             let process = tables.process_of(row.thread);
@@ -171,7 +174,7 @@ pub fn count(
                 without(if rule(Rule::None) { reason::NO_ACCESS } else { reason::SPIN_WAIT }, &mut counters);
                 continue;
             }
-            counters.data.add(row);
+            counters.data.add(row, bursts);
             if rule(Rule::Unreadable) || rule(Rule::AddressUnknown) {
                 without(if rule(Rule::Unreadable) { reason::CODE } else { reason::ADDRESS }, &mut counters);
                 continue;
@@ -184,7 +187,7 @@ pub fn count(
             // What was counted is of many instructions.
             if row.rule != Rule::Exact as i32 {
                 let code = counters.code.entry((process, row.ip)).or_default();
-                code.entry(group).or_default().add(row);
+                code.entry(group).or_default().add(row, bursts);
             }
             let (Some(object), Some(group)) = (object, group) else {
                 if samples > 0 {
@@ -193,10 +196,10 @@ pub fn count(
                 continue;
             };
             counters.attributed += samples;
-            counters.threads.entry(row.thread).or_default().add(row);
+            counters.threads.entry(row.thread).or_default().add(row, bursts);
             let count = &mut counters.groups[group as usize];
-            count.all.add(row);
-            count.threads.entry(row.thread).or_default().add(row);
+            count.all.add(row, bursts);
+            count.threads.entry(row.thread).or_default().add(row, bursts);
             if row.ground >= 0 {
                 *count.grounds.entry(row.ground).or_default() += f64::from(row.accesses) * ways(row);
             }
@@ -231,7 +234,7 @@ pub fn count(
                     count.located_samples += 1;
                 }
                 let mut located = Count::default();
-                located.add(row);
+                located.add(row, bursts);
                 count.located += located.accesses();
                 if home != node {
                     count.remote_reads += located.reads;

@@ -170,9 +170,8 @@ pub fn finish(
         writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
         writer.merge_as::<PartSampleRow, SampleRow>(stop, |rows| {
-            let mut rows = settling.settle(rows);
-            let tasks = &session.tasks;
-            rows.retain_mut(|row| counts.apply(tasks.process_of(row.thread as usize), row));
+            let (rows, owners) = settling.settle(rows);
+            let mut rows = counts.apply(rows, &owners, |row| session.tasks.process_of(row.thread as usize));
             rows.sort_by_key(|row| (row.thread, row.time));
             rows
         })?;
@@ -222,8 +221,9 @@ impl Settling {
         Self { halvings, wanted, left_out: session.left_out, samples: 0 }
     }
 
-    fn settle(&mut self, rows: &mut Vec<PartSampleRow>) -> Vec<SampleRow> {
-        let mut settled = Vec::with_capacity(rows.len());
+    /// The rows that stay, and the owners of what they access.
+    fn settle(&mut self, rows: &mut Vec<PartSampleRow>) -> (Vec<SampleRow>, Vec<i32>) {
+        let (mut settled, mut owners) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         for row in rows.drain(..).filter(|row| row.survives >= self.halvings) {
             let costs = u64::from(row.cost > 0);
             if row.site != NONE && !self.wanted.get(row.site as usize).copied().unwrap_or(false) {
@@ -231,9 +231,10 @@ impl Settling {
                 continue;
             }
             self.samples += costs;
+            owners.push(row.owner);
             settled.push(row.settled(self.halvings));
         }
-        settled
+        (settled, owners)
     }
 }
 
@@ -396,6 +397,7 @@ mod tests {
             thinned,
             site,
             burst: NONE,
+            owner: NONE,
         }
     }
 
@@ -442,7 +444,7 @@ mod tests {
         let mut settling = Settling { halvings: 2, wanted: vec![false, true], left_out: 5, samples: 0 };
         let mut rows =
             vec![part(1, 0, 0, NONE), part(2, 2, 0, NONE), part(3, 3, 1, 0), part(4, 2, 2, 1), part(5, 1, 1, 1)];
-        let settled = settling.settle(&mut rows);
+        let (settled, _) = settling.settle(&mut rows);
         assert_eq!(settled.iter().map(|row| (row.time, row.cost)).collect::<Vec<_>>(), [(2, 4), (4, 4)]);
         assert_eq!((settling.samples, settling.left_out), (2, 9));
     }

@@ -29,7 +29,7 @@ pub enum Key {
 }
 
 /// What lies at an address that was touched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touched {
     /// A heap or mmap object of the call stack with that number.
     Allocated(u32),

@@ -75,6 +75,8 @@ pub struct Session {
     /// What bursts tell, if they are asked for.
     pub bursts: bool,
     pub(crate) survey: Survey,
+    /// Numbers of what was accessed, with bursts.
+    owners: FxHashMap<(ProcessId, Touched), i32>,
     /// Threads that had samples, with the time of the last one.
     pub(crate) recent: FxHashMap<(i32, i32), i64>,
     /// Samples that show a data access.
@@ -141,6 +143,7 @@ impl Session {
             code: CodeCache::default(),
             bursts: false,
             survey: Survey::default(),
+            owners: FxHashMap::default(),
             recent: FxHashMap::default(),
             data_samples: 0,
             found: Vec::new(),
@@ -425,6 +428,7 @@ impl Session {
                 rule: access.rule as i32,
                 accesses: access.accesses * self.thinning.factor() as f32,
                 site,
+                owner: self.owner_number(process, touched),
                 ..self.row(taken, cost)
             };
             self.sink.samples.push(row);
@@ -472,7 +476,17 @@ impl Session {
             thinned: self.thinning.halvings() as i32,
             site: NONE,
             burst: NONE,
+            owner: NONE,
         }
+    }
+
+    /// The number of what an address belongs to, where bursts and samples of it are to be put together.
+    pub(crate) fn owner_number(&mut self, process: ProcessId, touched: Touched) -> i32 {
+        if !self.bursts {
+            return NONE;
+        }
+        let next = self.owners.len() as i32;
+        *self.owners.entry((process, touched)).or_insert(next)
     }
 
     /// Reads code that is in no file as soon as a sample of it arrives: when the sample's turn comes, its process may be

@@ -59,6 +59,7 @@ table! {
         thinned: i32 = "Number of halvings of the recording until then: cost and accesses are doubled as often.",
         site: i32 = "Call site of the object: sites.site, where its name decides whether the row stays (--object); else -1.",
         burst: i32 = "Burst that the row is of: accesses are those in it; else -1.",
+        owner: i32 = "Number of what the address belongs to, an object or all of a call site; -1 if nobody asks.",
     }
 }
 

@@ -1,11 +1,12 @@
 //! Counts that follow from samples and counts that follow from bursts, put together.
 //!
 //! Where a loop's counter tells how often code ran, that is better than what bursts show, and stays. Everywhere else bursts count, and
-//! samples' rows keep their cost alone: bursts are drawn from all of the program's time, so those that were taken stand for code
-//! that none of them came by, too. Only code that had so much of the time that one should have, and processes that lived too shortly
+//! samples' rows have their cost, and share what bursts count: bursts are drawn from all of the program's time, so those that were taken stand
+//! for code that none of them came by, too. Only code that had so much of the time that one should have, and processes that lived too shortly
 //! for any, have what samples say.
 
 use numamma_trace::{GroundRow, NONE, Rule, SampleRow};
+use rustc_hash::FxHashMap;
 
 use super::survey::{Survey, Surveyed};
 use crate::clock::code::Function;
@@ -80,25 +81,116 @@ impl<'a> Counts<'a> {
         of_bursts + self.factors.covered - twice.map(|(_, samples)| samples).sum::<u64>()
     }
 
-    /// Turns the weight of a row into a count; false if the row stands for nothing.
-    pub fn apply(&self, process: ProcessId, row: &mut SampleRow) -> bool {
+    /// Turns the weights of rows into counts, and leaves out rows that stand for nothing. `owners`: of what each row accesses.
+    pub fn apply(
+        &self,
+        mut rows: Vec<SampleRow>,
+        owners: &[i32],
+        process_of: impl Fn(&SampleRow) -> ProcessId,
+    ) -> Vec<SampleRow> {
+        let mut shares: FxHashMap<Accessed, Share> = FxHashMap::default();
+        for (number, (row, &owner)) in rows.iter_mut().zip(owners).enumerate() {
+            let process = process_of(row);
+            let accessed = Accessed { process, ip: row.ip, access: row.access, owner };
+            match self.count(process, row) {
+                Counted::Burst => shares.entry(accessed).or_default().bursts.push(number),
+                Counted::Others(weight) if owner != NONE => {
+                    shares.entry(accessed).or_default().samples.push((number, weight));
+                }
+                Counted::Others(_) | Counted::Itself => {}
+            }
+        }
+        for share in shares.into_values().filter(|share| (1..share.samples.len()).contains(&share.bursts.len())) {
+            share.out(&mut rows);
+        }
+        // A sample costs, whatever is accessed.
+        rows.retain(|row| row.accesses > 0.0 || row.cost > 0);
+        rows
+    }
+
+    fn count(&self, process: ProcessId, row: &mut SampleRow) -> Counted {
         let known = self.survey.known(process, row.ip as u64);
         if row.rule == Rule::Burst as i32 {
             let number = row.ground as usize;
             let counted =
                 known.and_then(|(_, instruction)| instruction).is_some_and(|i| self.factors.runs.contains_key(&i));
-            let Some(burst) = self.surveyed.bursts.get(number).filter(|_| !counted) else { return false };
-            row.accesses *= burst.each as f32;
+            let burst = self.surveyed.bursts.get(number).filter(|_| !counted);
+            row.accesses *= burst.map_or(0.0, |burst| burst.each as f32);
             row.ground = (self.first + number) as i32;
-            return row.accesses > 0.0;
+            return if burst.is_some() { Counted::Burst } else { Counted::Itself };
         }
+        let weight = row.accesses;
         self.factors.apply(row);
         let missed = known.is_some_and(|(stretch, _)| self.surveyed.missed.contains(&stretch));
         let followed = !self.surveyed.bursts.is_empty() && self.survey.has_followed(process) && !missed;
         if row.ground == NONE && row.accesses > 0.0 && followed {
             row.accesses = 0.0;
-            return row.cost > 0;
+            return Counted::Others(weight);
         }
-        true
+        Counted::Itself
+    }
+}
+
+/// By what the accesses of a row are counted.
+enum Counted {
+    Itself,
+    Burst,
+    /// By bursts, if they came by. What the row would have counted for beside other samples of its instruction.
+    Others(f32),
+}
+
+/// What is accessed by what.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Accessed {
+    process: ProcessId,
+    ip: i64,
+    access: i32,
+    owner: i32,
+}
+
+/// Rows with the same accesses, in the order of time: those that bursts count and those of samples, with their weights.
+#[derive(Default)]
+struct Share {
+    bursts: Vec<usize>,
+    samples: Vec<(usize, f32)>,
+}
+
+impl Share {
+    /// Bursts tell how often an instruction accessed an object, samples which threads did and where: there are more of them. Each burst's
+    /// accesses go to some of the samples, so that what is wrong with the burst is wrong with these.
+    fn out(self, rows: &mut [SampleRow]) {
+        let (bursts, samples) = (self.bursts.len(), self.samples.len());
+        let of = |sample: usize| sample * bursts / samples;
+        let mut weights = vec![0.0; bursts];
+        self.samples.iter().enumerate().for_each(|(n, (_, weight))| weights[of(n)] += weight);
+        for (n, (sample, weight)) in self.samples.iter().enumerate() {
+            let burst = self.bursts[of(n)];
+            let (accesses, ground) = (rows[burst].accesses, rows[burst].ground);
+            let row = &mut rows[*sample];
+            (row.accesses, row.ground) = (accesses * weight / weights[of(n)], ground);
+        }
+        self.bursts.iter().for_each(|&burst| rows[burst].accesses = 0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(thread: i32, addr: i64, accesses: f32, ground: i32) -> SampleRow {
+        SampleRow { thread, addr, accesses, ground, time: 0, cpu: 0, ip: 0x10, bytes: 8, access: 1, rule: 3, cost: 0 }
+    }
+
+    #[test]
+    fn samples_share_what_bursts_count() {
+        let mut rows = vec![row(1, 0x1000, 60.0, 7), row(2, 0x9000, 30.0, 8)];
+        rows.extend(
+            [(1, 0x2000), (1, 0x3000), (2, 0x4000), (2, 0x5000), (2, 0x6000)].map(|(t, a)| row(t, a, 0.0, NONE)),
+        );
+        Share { bursts: vec![0, 1], samples: vec![(2, 1.0), (3, 2.0), (4, 3.0), (5, 1.0), (6, 1.0)] }.out(&mut rows);
+        let found: Vec<(f32, i32)> = rows.iter().map(|row| (row.accesses, row.ground)).collect();
+        // Each burst's are among those that came about when it did.
+        assert_eq!(found[2..], [(10.0, 7), (20.0, 7), (30.0, 7), (15.0, 8), (15.0, 8)]);
+        assert_eq!([found[0].0, found[1].0], [0.0; 2]);
     }
 }

@@ -69,6 +69,7 @@ impl Session {
             }
             let (touched, _) = self.touch(process, thread, seen.addr, time);
             let Some(site) = self.judge(process, seen.addr, touched, false) else { continue };
+            let owner = self.owner_number(process, touched);
             let place = self.place(process, seen.ip);
             self.code_places.note(process, seen.ip, place);
             self.sink.samples.push(PartSampleRow {
@@ -87,6 +88,7 @@ impl Session {
                 thinned: i32::MAX,
                 site,
                 burst: number as i32,
+                owner,
             });
         }
     }

@@ -90,6 +90,7 @@ impl Counts {
                         thinned: 0,
                         site: NONE,
                         burst: NONE,
+                        owner: NONE,
                     });
                 }
             }

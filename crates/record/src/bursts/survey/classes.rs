@@ -1,8 +1,8 @@
-//! Code that runs together, and code that does not: the communicating classes of the chain of states, which are stretches of it in phases.
+//! Code that runs together, and code that does not: the communicating classes of the chain whose states are stretches of code in phases.
 //!
-//! How fast two stretches are beside each other follows from how often bursts that began in the one came to the other, and back. A
+//! How fast two states are beside each other follows from how often bursts that began in the one came to the other, and back. A
 //! program that does one thing and then another has parts between which none goes: [`super::flow`] gives each such part rates that are
-//! right among themselves, and nothing tells by how much all of them are off. Where a loop's counter tells how often some of the part's
+//! right among themselves, and does not tell by how much all of them are off. Where a loop's counter tells how often some of the part's
 //! code ran, that does; else what its fastest code takes ([`super::pace`]); else the part is taken to be as fast as the others.
 
 use rustc_hash::FxHashMap;
@@ -26,6 +26,7 @@ const ASSUMED: f64 = 0.7;
 const ERROR_OF_ONE: f64 = 1.0;
 /// Of a class that is measured, at best: its counters tell of a part of it.
 const LEAST_ERROR: f64 = 0.05;
+
 /// Which states are connected.
 struct Connected {
     /// The class of each state.
@@ -53,7 +54,7 @@ pub struct Classes {
     pub rates: Vec<f64>,
     /// Standard errors of the logarithms of these.
     pub errors: Vec<f64>,
-    /// Whether so few bursts began in a stretch that how fast it is beside its class is assumed rather than found.
+    /// Whether so few bursts began in a state that how fast it is beside its class is assumed rather than found.
     rare: Vec<bool>,
     /// Bursts that began in each class.
     begun: Vec<u32>,
@@ -62,12 +63,12 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Of a burst that began in a stretch: by how much it may be off by itself, what it is off together with, and by how much. Rare
-    /// stretches of a class are each faster or slower than assumed, and all together, for code that is seldom executed waits for its
+    /// Of a burst that began in a state: by how much it may be off by itself, what it is off together with, and by how much. Rare
+    /// states of a class are each faster or slower than assumed, and all together, for code that is seldom executed waits for its
     /// caches.
-    pub fn error(&self, stretch: usize) -> (f64, usize, f64) {
-        let class = self.of_state[stretch];
-        match self.rare[stretch] && self.begun[class] >= LINKS {
+    pub fn error(&self, state: usize) -> (f64, usize, f64) {
+        let class = self.of_state[state];
+        match self.rare[state] && self.begun[class] >= LINKS {
             true => (ERROR_OF_ONE.hypot(ASSUMED), self.rates.len(), self.errors[class].hypot(ASSUMED)),
             false => (ERROR_OF_ONE, class, self.errors[class]),
         }

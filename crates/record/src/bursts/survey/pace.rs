@@ -3,8 +3,8 @@
 //! ```text
 //!   time of an instruction     T_i = samples at it x time of a sample
 //!   its executions             n_i                                          by bursts: all of a class off by one factor, c
-//!   cost of a span             sum of T_i / n_i over its instructions
-//!   the cheapest quarter       waits for nothing: c T_i / n_i is what an instruction takes that the processor only has to retire
+//!   cost of a span             mean of T_i / n_i over its instructions
+//!   the cheapest quarter       waits for nothing: T_i / (c n_i) is what an instruction takes that the processor only has to retire
 //! ```
 //!
 //! A sample's address is that of the oldest instruction that has not retired. So waiting is charged to single instructions, and what is
@@ -28,16 +28,17 @@ const CHEAPEST: f64 = 0.25;
 const LEAST_PART: f64 = 0.05;
 /// Samples without which nothing is told.
 const LEAST_SAMPLES: f64 = 20.0;
-/// Standard errors of the logarithm: of the model, from classes whose rate was known (docs/VALIDATION.md);
+/// Standard error of the logarithm of a rate, at best: from classes whose rate was known (docs/VALIDATION.md). The following ones come to it,
+/// as squares.
 const OF_MODEL: f64 = 0.5;
-/// where the two halves of the samples have nothing in common;
+/// Where the two halves of the samples have nothing in common.
 const OF_CHOICE: f64 = 0.5;
-/// of a loop that is hardly longer than a span, where the cheapest of these are no cheaper than all: each round may wait for the one
-/// before, and nothing tells for how long;
+/// Of a loop that is hardly longer than a span, where the cheapest of these are no cheaper than all: each round may wait for the one
+/// before, and nothing tells for how long.
 const OF_EVENNESS: f64 = 0.6;
-/// as many samples' worth as of this many, in the square;
+/// Its square, of a class that has one sample.
 const OF_SAMPLES: f64 = 4.0;
-/// and bursts'.
+/// Its square, of a class that one burst began in.
 const OF_BURSTS: f64 = 0.25;
 /// Code of no more instructions is one loop of which each span shows about a round.
 const SHORT_LOOP: usize = 2 * SPAN;
