@@ -1,13 +1,15 @@
 //! From address and time to the object that was there. Pure: rows in, numbers out.
 //!
-//! Objects of one kind never overlap in address and time at once, but the same addresses belong to many objects one after
+//! Objects of one kind do not overlap in address and time at once, but the same addresses belong to many objects one after
 //! the other, and kinds nest (a heap object in a mapped arena). So each process has one [`layer::Layer`] per kind, asked
-//! in the order of [`ObjectKind`]: the innermost owner wins. The time of a question depends on the logarithm of the number
+//! in the order of [`ObjectKind`]: the innermost owner wins. What lies in no section of a segment is the segment's, and that has its sections
+//! in it: these are two layers. The time of a question depends on the logarithm of the number
 //! of objects and not on their size.
 #![forbid(unsafe_code)]
 
 mod layer;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use layer::{Layer, Span};
@@ -47,20 +49,23 @@ impl Index {
         let mut inner: Vec<(u64, u64)> = Vec::new();
         let mut process = -1;
         // The map's order is the order of the kinds within each process: inner first.
-        for ((of, _), spans) in spans {
+        for ((of, kind), spans) in spans {
             if of != process {
                 (process, inner) = (of, Vec::new());
                 index.processes.resize_with(of as usize + 1, Vec::new);
             }
-            for span in &spans {
-                let next = inner.partition_point(|&(_, high)| high <= span.low);
-                if inner.get(next).is_none_or(|&(low, _)| low >= span.high) {
-                    index.solid[span.object as usize] = Some(*span);
+            let levels = if kind == ObjectKind::Section { nested(spans) } else { vec![spans] };
+            for spans in levels {
+                for span in &spans {
+                    let next = inner.partition_point(|&(_, high)| high <= span.low);
+                    if inner.get(next).is_none_or(|&(low, _)| low >= span.high) {
+                        index.solid[span.object as usize] = Some(*span);
+                    }
                 }
+                inner.extend(spans.iter().map(|s| (s.low, s.high)));
+                inner = union(inner);
+                index.processes[of as usize].push(Layer::new(spans));
             }
-            inner.extend(spans.iter().map(|s| (s.low, s.high)));
-            inner = union(inner);
-            index.processes[of as usize].push(Layer::new(spans));
         }
         index
     }
@@ -80,6 +85,20 @@ impl Index {
     }
 }
 
+/// Spans that have none of the others in them, and those that have.
+fn nested(mut spans: Vec<Span>) -> Vec<Vec<Span>> {
+    spans.sort_by_key(|span| (span.low, Reverse(span.high)));
+    let has_others = |number: usize, span: &Span| {
+        let mut others = spans[number + 1..].iter().take_while(|other| other.low < span.high);
+        others.any(|other| other.start < span.end && span.start < other.end)
+    };
+    let mut levels = vec![Vec::new(), Vec::new()];
+    for (number, span) in spans.iter().enumerate() {
+        levels[usize::from(has_others(number, span))].push(*span);
+    }
+    levels
+}
+
 /// Sorted, disjoint union of ranges.
 fn union(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
@@ -91,4 +110,46 @@ fn union(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
         }
     }
     union
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(addr: i64, bytes: i64, start: i64, end: i64) -> ObjectRow {
+        ObjectRow {
+            object: 0,
+            process: 0,
+            kind: ObjectKind::Section.name().into(),
+            name: String::new(),
+            site: -1,
+            thread: -1,
+            addr,
+            bytes,
+            start_time: start,
+            end_time: end,
+            module: String::new(),
+        }
+    }
+
+    /// A segment with two sections, in whatever order they come; and what was there before, in another library.
+    #[test]
+    fn a_segment_has_what_lies_in_no_section() {
+        let mut objects = vec![
+            section(0x1000, 0x1000, 10, 20),
+            section(0x1100, 0x100, 10, 20),
+            section(0x1800, 0x800, 10, 20),
+            section(0x1700, 0x200, 0, 10),
+        ];
+        for _ in 0..objects.len() {
+            objects.rotate_left(1);
+            let index = Index::new(&objects);
+            let mut cursor = Cursor::default();
+            let mut of = |addr, time| index.find(0, addr, time, &mut cursor).map(|object| objects[object].addr);
+            assert_eq!([0x1000, 0x10ff, 0x1200, 0x17ff].map(|addr| of(addr, 15)), [Some(0x1000); 4]);
+            assert_eq!([of(0x1100, 15), of(0x11ff, 15)], [Some(0x1100); 2]);
+            assert_eq!([of(0x1800, 15), of(0x1fff, 15)], [Some(0x1800); 2]);
+            assert_eq!([of(0x1700, 5), of(0x18ff, 5), of(0x1900, 5)], [Some(0x1700), Some(0x1700), None]);
+        }
+    }
 }
