@@ -233,3 +233,42 @@ fn phases_that_share_code_have_speeds_of_their_own() {
     let error = found.bursts[1].class_error;
     assert!((0.3..0.6).contains(&error) && !found.assumed, "{error}");
 }
+
+/// Pages come, and threads are stopped where the kernel provides them, until bursts stand for time again.
+#[test]
+fn samples_wait_for_bursts_that_stand_for_time() {
+    let mut recording = Recording::new();
+    recording.place(0x1000, None);
+    let burst = |time| Burst { ip: 0x1000, time, instructions: vec![(0x1000, 5000)], ..Burst::default() };
+    recording.samples(0x1000, 100);
+    (0..64).for_each(|_| recording.add(burst(0.0)));
+    for samples in [10, 110] {
+        recording.samples(0x1000, samples);
+        (0..8).for_each(|_| recording.add(burst(1e6)));
+    }
+    let found = recording.solve(|_| None, 0.0);
+    assert!((found.bursts[64].each / found.bursts[72].each - 1.0).abs() < 1e-9, "{:?}", &found.bursts[64..]);
+}
+
+/// Code that waits for nothing, from one system call to the next. What comes just before a call is in most bursts, and is no cheaper for it.
+#[test]
+fn calls_make_nothing_cheap() {
+    const FASTEST: f64 = 20.0;
+    let ips: Vec<u64> = (0x1000..0x1000 + 4000).collect();
+    let call = Some(ips[0]);
+    let mut recording = Recording::new();
+    ips.iter().for_each(|&ip| recording.place(ip, None));
+    let burst = |from: usize, time| {
+        let spans = ips[from..].chunks_exact(8 * 16).map(|all| std::array::from_fn(|n| all[n])).collect();
+        let instructions = ips[from..].iter().map(|&ip| (ip, 1)).collect();
+        Burst { ip: ips[from], time, call, instructions, spans, ..Burst::default() }
+    };
+    for n in 0..200 {
+        (0..160).for_each(|k| recording.samples(ips[(n * 160 + k * 997) % 4000], 1));
+        recording.add(burst(n * 977 % 3900, 1e6));
+        recording.add(burst(0, 0.0));
+    }
+    let found = recording.solve(|_| None, FASTEST);
+    let part = recording.all(&found) / (TIME * FASTEST);
+    assert!((0.6..1.3).contains(&part), "{part}");
+}
