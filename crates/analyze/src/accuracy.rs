@@ -24,7 +24,7 @@
 //!
 //! Their distances from s and the half-width of the above add up as squares.
 
-use numamma_trace::{Dataset, GroundRow, TraceError};
+use numamma_trace::{Dataset, GroundRow};
 use rustc_hash::FxHashMap;
 
 use crate::counters::{Count, Counters};
@@ -87,14 +87,14 @@ struct Group {
 
 impl Accuracy {
     /// From a recording whose counts were estimated; `None` where they are in units of samples, or exact.
-    pub fn of(dataset: &Dataset, counters: &Counters) -> Result<Option<Self>, TraceError> {
+    pub fn of(dataset: &Dataset, counters: &Counters, grounds: &[GroundRow]) -> Option<Self> {
         // Some recordings of the exact sampler say that none of their samples had a ground.
         if counters.exact || dataset.meta().sampler.counted.is_none() {
-            return Ok(None);
+            return None;
         }
         let unseen = dataset.meta().sampler.unseen.max(0.0);
         let mut accuracy = Accuracy { weight: counters.data.accesses(), unseen, ..Accuracy::default() };
-        for row in dataset.read::<GroundRow>()? {
+        for row in grounds {
             let cause = if row.ip < 0 { Cause::Burst(row.ground) } else { Cause::Loop(row.ip) };
             let class = (row.class >= 0).then_some(Cause::Class(row.class));
             accuracy.causes.insert(row.ground, (cause, class));
@@ -114,7 +114,7 @@ impl Accuracy {
         for by_group in counters.code.values() {
             accuracy.instruction(by_group);
         }
-        Ok(Some(accuracy))
+        Some(accuracy)
     }
 
     /// Sums over all causes, which have their weight.

@@ -243,7 +243,7 @@ pub fn count(
             }
         }
     })?;
-    counters.accuracy = Accuracy::of(dataset, &counters)?;
+    counters.accuracy = Accuracy::of(dataset, &counters, &grounds);
     Ok(counters)
 }
 
