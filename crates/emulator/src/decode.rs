@@ -96,8 +96,9 @@ fn width(i: &Instruction, n: u32) -> u8 {
 pub fn decode(i: &Instruction) -> Decoded {
     let op = blank(i);
     let whole = |kind| Decoded::Op(Op { kind, ..op });
+    // Processors execute more than their manuals say, and newer ones more than the decoder knows.
     if i.is_invalid() {
-        return whole(Kind::Fault(Fault::Instruction));
+        return whole(Kind::Unsupported);
     }
     if !features::has(i) {
         // A shadow stack that the thread does not use makes these no operations.

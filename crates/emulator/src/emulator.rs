@@ -28,7 +28,21 @@ pub struct Limits {
     pub instructions: u64,
     /// Repetitions of string instructions; none: each counts as an instruction.
     pub repetitions: Option<u64>,
+    /// Where it ends if it comes there, but for the place where it begins.
+    pub until: Option<Place>,
 }
+
+/// A place in an execution: the next instruction and the general registers before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its address.
+    pub ip: u64,
+    /// In the processor's numbering, as in [`State`].
+    pub general: [u64; 16],
+}
+
+/// No instruction begins there.
+const NOWHERE: Place = Place { ip: u64::MAX, general: [0; 16] };
 
 /// Executes code of processes other than this one. It keeps what it decoded for the next run; one emulator is best used for
 /// the threads of one process.
@@ -72,7 +86,7 @@ impl Emulator {
         limit: u64,
     ) -> Run {
         self.begin();
-        self.go_on(state, memory, observer, Limits { instructions: limit, repetitions: None })
+        self.go_on(state, memory, observer, Limits { instructions: limit, repetitions: None, until: None })
     }
 
     /// Forgets the memory of the run before.
@@ -89,7 +103,7 @@ impl Emulator {
         observer: &mut O,
         limits: Limits,
     ) -> Run {
-        let Limits { instructions: limit, repetitions } = limits;
+        let Limits { instructions: limit, repetitions, until } = limits;
         self.context.load(state);
         let (context, space) = (&mut *self.context, &mut self.space);
         let address_bits = self.address_bits;
@@ -108,7 +122,7 @@ impl Emulator {
         let stop = if runner.other_flags & crate::flags::STRANGE != 0 {
             Stop::Unsupported(Unsupported::Flags)
         } else {
-            run(&mut runner, &mut self.cache, &mut state.ip)
+            run(&mut runner, &mut self.cache, &mut state.ip, &until.unwrap_or(NOWHERE))
         };
         let executed = limit - runner.left;
         state.flags = runner.flags();
@@ -129,12 +143,13 @@ impl Emulator {
     }
 }
 
-fn run<M, O>(runner: &mut Runner<'_, M, O>, cache: &mut Cache, ip: &mut u64) -> Stop
+fn run<M, O>(runner: &mut Runner<'_, M, O>, cache: &mut Cache, ip: &mut u64, until: &Place) -> Stop
 where
     M: Memory + ?Sized,
     O: Observer + ?Sized,
 {
     let mut next = *ip;
+    let limit = runner.left;
     loop {
         if runner.left == 0 {
             *ip = next;
@@ -152,6 +167,10 @@ where
             if runner.left == 0 {
                 *ip = op.ip;
                 return Stop::Limit;
+            }
+            if op.ip == until.ip && runner.left < limit && runner.context.general[..16] == until.general {
+                *ip = op.ip;
+                return Stop::Place;
             }
             runner.left -= 1;
             runner.observer.instruction(op.ip);

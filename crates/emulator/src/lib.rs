@@ -47,7 +47,7 @@ mod stop;
 mod strings;
 mod stub;
 
-pub use emulator::{Emulator, Limits, Run};
+pub use emulator::{Emulator, Limits, Place, Run};
 pub use memory::{Memory, PAGE, Rights};
 pub use observe::{Access, Observer};
 pub use state::{EXTENDED_BYTES, Extended, State};

@@ -3,6 +3,8 @@
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
+use crate::emulator::Place;
+
 /// Bytes of [`Extended`]: enough for AVX-512 where either maker's processors put it. What may follow (keys, tiles) is not kept.
 pub const EXTENDED_BYTES: usize = 2816;
 
@@ -165,6 +167,11 @@ impl State {
     /// All zero, but for what is not so in a new thread.
     pub const fn new() -> Self {
         Self { general: [0; 16], ip: 0, flags: 0x202, fs_base: 0, gs_base: 0, extended: Extended::new() }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        Place { ip: self.ip, general: self.general }
     }
 
     /// Takes over what `PTRACE_GETREGS` gave, and the bytes that `PTRACE_GETREGSET` gave for `NT_X86_XSTATE`.

@@ -10,6 +10,8 @@ use iced_x86::Mnemonic;
 pub enum Stop {
     /// As many instructions were executed as were asked for.
     Limit,
+    /// It came where it was to end.
+    Place,
     /// The next instruction enters the kernel.
     SystemCall,
     /// Code or data that is not there or must not be read, at this address.
@@ -60,6 +62,7 @@ impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limit => write!(f, "executed all that was asked for"),
+            Self::Place => write!(f, "came where it was to end"),
             Self::SystemCall => write!(f, "a system call"),
             Self::Unreadable(address) => write!(f, "nothing can be read at {address:#x}"),
             Self::Unwritable(address) => write!(f, "nothing can be written at {address:#x}"),

@@ -1,6 +1,9 @@
 //! What runs tell, where they stop, and what they keep.
 
-use numamma_emulator::{Access, Emulator, Fault, Memory, Observer, PAGE, Rights, Run, State, Stop, Unsupported};
+use iced_x86::Mnemonic;
+use numamma_emulator::{
+    Access, Emulator, Fault, Limits, Memory, Observer, PAGE, Place, Rights, Run, State, Stop, Unsupported,
+};
 
 const CODE: u64 = 0x40_0000;
 const DATA: u64 = 0x50_0000;
@@ -129,6 +132,30 @@ fn repetitions_are_accesses_of_their_own_and_count_against_the_limit() {
 }
 
 #[test]
+fn a_run_ends_where_all_registers_are_as_they_are_to_be() {
+    // inc eax; jmp -4
+    let code = [0xff, 0xc0, 0xeb, 0xfc];
+    let (mut emulator, mut pages, mut state) = (Emulator::new().expect("an emulator"), Pages::of(&code), start());
+    let mut until = state.place();
+    until.general[0] = 100;
+    emulator.begin();
+    let mut go_on = |state: &mut State, until: Place, instructions| {
+        let mut told = Told::default();
+        let limits = Limits { instructions, repetitions: None, until: Some(until) };
+        let run = emulator.go_on(state, &mut pages, &mut told, limits);
+        assert_eq!(run.executed, told.ips.len() as u64, "what it ends at is not told");
+        run
+    };
+    assert_eq!(go_on(&mut state, until, 1000), Run { stop: Stop::Place, executed: 200 });
+    assert_eq!(state.place(), until);
+    // Where it begins it does not end.
+    assert_eq!(go_on(&mut state, until, 1000), Run { stop: Stop::Limit, executed: 1000 });
+    until = Place { ip: CODE + 2, ..state.place() };
+    until.general[0] += 1;
+    assert_eq!(go_on(&mut state, until, 1000), Run { stop: Stop::Place, executed: 1 });
+}
+
+#[test]
 fn nothing_is_told_or_done_of_what_cannot_be() {
     let stops = [
         // mov eax, [rax]
@@ -142,6 +169,8 @@ fn nothing_is_told_or_done_of_what_cannot_be() {
         // div eax
         (&[0xf7, 0xf0], Stop::Fault(Fault::Division)),
         (&[0x0f, 0x0b], Stop::Fault(Fault::Instruction)),
+        // kandw k3, k10?, k0: there are eight of them, and some processors do not look at that bit
+        (&[0xc5, 0x2c, 0x41, 0xd8], Stop::Unsupported(Unsupported::Instruction(Mnemonic::INVALID))),
         (&[0xcc], Stop::Fault(Fault::Breakpoint)),
         (&[0xf4], Stop::Fault(Fault::General)),
         // movaps xmm0, [rsi + 8]
