@@ -367,7 +367,7 @@ impl Session {
         let stretch = self.bursts.then(|| self.find_stretch(process, ip));
         let mut unit = located.unit.borrow_mut();
         let (code, recovery, learnt) = unit.parts();
-        let rule = rules::accesses(code, recovery, located.index, &machine, &mut found);
+        let rule = rules::accesses(code, recovery, located.index, (&machine, stack), &mut found);
         if code.whole {
             let before = found.first().filter(|_| rule == Rule::Before);
             let sample = Sample {

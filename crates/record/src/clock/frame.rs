@@ -3,7 +3,9 @@
 
 use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind, Register};
 
-use super::lift::{Operand, STACK_POINTER, Value};
+use numamma_trace::Access;
+
+use super::lift::{Op, Operand, STACK_POINTER, Value};
 use super::machine::Machine;
 
 /// rbp in the processor's numbering.
@@ -67,6 +69,72 @@ impl Slot {
             false => u32::from_le_bytes(bytes.try_into().ok()?).into(),
         })
     }
+}
+
+/// What places hold while the instructions around a sample are executed, or undone, from what they held at the sample.
+pub struct Frame<'a> {
+    sample: &'a Machine,
+    stack: &'a [u8],
+    /// Places that were written since, with as many bytes, and what they hold, the latest last.
+    written: Vec<(Slot, u32, Option<u64>)>,
+}
+
+impl<'a> Frame<'a> {
+    /// At the sample, whose `stack` are the bytes from the stack pointer on.
+    pub fn new(sample: &'a Machine, stack: &'a [u8]) -> Self {
+        Self { sample, stack, written: Vec::new() }
+    }
+
+    fn value(&self, slot: Slot) -> Option<u64> {
+        match self.written.iter().rev().find(|(of, bytes, _)| slot.meets(*of, *bytes)) {
+            Some((of, _, value)) if *of == slot => *value,
+            Some(_) => None,
+            None => slot.value(self.sample, self.stack),
+        }
+    }
+
+    /// Executes what `op` does with a place, and loads from one. Not the rest of what it does.
+    pub fn step(&mut self, op: &Op, machine: &mut Machine) {
+        let Some((slot, used)) = place(op) else { return self.forget(op) };
+        let value = match used {
+            SlotUse::Load { to } => {
+                // Whether its sign is extended is not said.
+                let value = self.value(slot).filter(|value| slot.wide || *value <= i32::MAX as u64);
+                return value.into_iter().for_each(|value| machine.learn(to, value));
+            }
+            SlotUse::Store { from } => machine.register(from),
+            SlotUse::Add(by) => self.value(slot).map(|value| value.wrapping_add(by as u64)),
+            SlotUse::Write => None,
+            SlotUse::Compare(_) | SlotUse::CompareTo(_) => return,
+        };
+        self.set(slot, value);
+    }
+
+    /// Goes back to what places held before `op`.
+    pub fn unstep(&mut self, op: &Op) {
+        let Some((slot, used)) = place(op) else { return self.forget(op) };
+        match used {
+            SlotUse::Add(by) => self.set(slot, self.value(slot).map(|value| value.wrapping_sub(by as u64))),
+            SlotUse::Store { .. } | SlotUse::Write => self.set(slot, None),
+            SlotUse::Load { .. } | SlotUse::Compare(_) | SlotUse::CompareTo(_) => {}
+        }
+    }
+
+    fn set(&mut self, slot: Slot, value: Option<u64>) {
+        let value = value.map(|value| if slot.wide { value } else { value & 0xffff_ffff });
+        self.written.push((slot, slot.bytes() as u32, value));
+    }
+
+    /// What is written in another way holds nothing that is known.
+    fn forget(&mut self, op: &Op) {
+        let writes = op.operands.iter().flatten().filter(|operand| operand.access == Access::Write);
+        self.written.extend(writes.filter_map(|operand| Some((Slot::of(operand)?, operand.bytes, None))));
+    }
+}
+
+/// The place that an instruction uses, and how.
+fn place(op: &Op) -> Option<(Slot, SlotUse)> {
+    Some((Slot::of(op.operands[0].as_ref()?)?, op.slot?))
 }
 
 /// What an instruction does with the frame, if that is all that it does with memory.

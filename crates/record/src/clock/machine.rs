@@ -38,6 +38,11 @@ impl Machine {
         (self.known >> r & 1 == 1).then(|| self.general[usize::from(r)])
     }
 
+    /// Sets a general register to what it is known to hold, all 64 bits of it.
+    pub fn learn(&mut self, r: u8, value: u64) {
+        self.set(r, Some(value), true);
+    }
+
     fn value(&self, v: Value) -> Option<u64> {
         match v {
             Value::Register(r) => self.register(r),

@@ -6,6 +6,7 @@
 
 use numamma_trace::Rule;
 
+use super::frame::Frame;
 use super::lift::{Code, Effect, Operand};
 use super::machine::Machine;
 
@@ -35,7 +36,15 @@ pub struct Recovery {
 
 /// Finds the accesses of a sample at instruction `at`. Returns the rule by which the one that carries the cost, the first
 /// in `found`, was found; or why there is none.
-pub fn accesses(code: &Code, recovery: &mut Recovery, at: usize, machine: &Machine, found: &mut Vec<Found>) -> Rule {
+///
+/// `stack`: bytes from the stack pointer on.
+pub fn accesses(
+    code: &Code,
+    recovery: &mut Recovery,
+    at: usize,
+    (machine, stack): (&Machine, &[u8]),
+    found: &mut Vec<Found>,
+) -> Rule {
     found.clear();
     // The sample stands behind the `pause` that took the time, or at one that begins.
     if code.ops[at].waits || (code.whole && at > 0 && !code.ops[at].leader && code.ops[at - 1].waits) {
@@ -44,7 +53,7 @@ pub fn accesses(code: &Code, recovery: &mut Recovery, at: usize, machine: &Machi
     if code.whole && at > 0 && code.ops[at - 1].enters_kernel {
         return Rule::None;
     }
-    let blamed = before(code, at, machine).map_or_else(|| forward(code, at, machine), Ok);
+    let blamed = before(code, at, (machine, stack)).map_or_else(|| forward(code, at, machine), Ok);
     // The block of what stalled is the block that the thread was in.
     let center = match blamed {
         Ok(Found { op, rule: Rule::Before, .. }) => op,
@@ -52,13 +61,13 @@ pub fn accesses(code: &Code, recovery: &mut Recovery, at: usize, machine: &Machi
     };
     found.extend(blamed);
     if code.whole {
-        spread(code, recovery, at, center, machine, found);
+        spread(code, recovery, (at, center), (machine, stack), found);
     }
     blamed.map_or_else(|why| why, |found| found.rule)
 }
 
 /// The access of the instruction before, or of a repeated string instruction that was interrupted half-way.
-fn before(code: &Code, at: usize, machine: &Machine) -> Option<Found> {
+fn before(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Option<Found> {
     let found = |op: usize, addr, operand| Found { op, operand, addr, rule: Rule::Before, accesses: 0.0 };
     let here = &code.ops[at];
     if here.repeats {
@@ -71,11 +80,27 @@ fn before(code: &Code, at: usize, machine: &Machine) -> Option<Found> {
     let operand = code.ops[at - 1].operands[0]?;
     let mut earlier = *machine;
     earlier.unstep(&code.ops[at - 1]);
-    if let Some(addr) = earlier.address(&operand) {
+    let loaded = || replayed(code, at, (machine, stack)).address(&operand);
+    if let Some(addr) = earlier.address(&operand).or_else(loaded) {
         return Some(found(at - 1, addr, operand));
     }
     let addr = again(code, at, machine).or_else(|| by_base(&operand, machine))?;
     Some(Found { rule: Rule::Forward, ..found(at - 1, addr, operand) })
+}
+
+/// Registers before the instruction in front of `at`, as far as they can be had by executing its block once more.
+fn replayed(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Machine {
+    let (first, _) = code.block(at - 1);
+    let (mut earlier, mut frame) = (*machine, Frame::new(machine, stack));
+    for op in code.ops[first..at].iter().rev() {
+        earlier.unstep(op);
+        frame.unstep(op);
+    }
+    for op in &code.ops[first..at - 1] {
+        earlier.step(op);
+        frame.step(op, &mut earlier);
+    }
+    earlier
 }
 
 /// Where the instruction before `at` accesses memory in the next round, if it overwrote what its address was made of:
@@ -143,8 +168,14 @@ fn forward(code: &Code, at: usize, machine: &Machine) -> Result<Found, Rule> {
     Err(Rule::None)
 }
 
-/// Adds the accesses of the block of `center`, as far as their addresses can be had from the registers at `at`.
-fn spread(code: &Code, recovery: &mut Recovery, at: usize, center: usize, machine: &Machine, found: &mut Vec<Found>) {
+/// Adds the accesses of the block of `center`, as far as their addresses can be had from the registers and the frame at `at`.
+fn spread(
+    code: &Code,
+    recovery: &mut Recovery,
+    (at, center): (usize, usize),
+    (machine, stack): (&Machine, &[u8]),
+    found: &mut Vec<Found>,
+) {
     let (first, last) = code.block(center);
     let count = code.ops[first..=last].iter().flat_map(|op| op.operands.iter().flatten()).count();
     if count == 0 {
@@ -177,17 +208,25 @@ fn spread(code: &Code, recovery: &mut Recovery, at: usize, center: usize, machin
         }
     };
     // Backward from the sample, undoing what can be undone.
-    let mut earlier = *machine;
+    let (mut earlier, mut frame) = (*machine, Frame::new(machine, stack));
     for n in (first..at.min(last + 1)).rev() {
         earlier.unstep(&code.ops[n]);
+        frame.unstep(&code.ops[n]);
         add(n, &earlier);
+    }
+    // Once more from the beginning: what was loaded from the frame, and is overwritten by now.
+    for n in first..at.min(last + 1) {
+        add(n, &earlier);
+        earlier.step(&code.ops[n]);
+        frame.step(&code.ops[n], &mut earlier);
     }
     // Forward to the end of the block.
     if at <= last {
-        let mut later = *machine;
+        let (mut later, mut frame) = (*machine, Frame::new(machine, stack));
         for n in at.max(first)..=last {
             add(n, &later);
             later.step(&code.ops[n]);
+            frame.step(&code.ops[n], &mut later);
         }
         // Once round a loop of one block: the same accesses, one pass later, for what could not be undone.
         if matches!(code.ops[last].effect, Effect::Branch { to, .. } | Effect::Jump { to } if to == code.ops[first].ip)
@@ -195,6 +234,7 @@ fn spread(code: &Code, recovery: &mut Recovery, at: usize, center: usize, machin
             for n in first..at.min(last + 1) {
                 add(n, &later);
                 later.step(&code.ops[n]);
+                frame.step(&code.ops[n], &mut later);
             }
         }
     }
@@ -209,7 +249,7 @@ mod tests {
         let mut found = Vec::new();
         let at = code.index(sampled).expect("an instruction begins there");
         let machine = Machine::new(general, 0, 0, None);
-        accesses(&code, &mut Recovery::default(), at, &machine, &mut found);
+        accesses(&code, &mut Recovery::default(), at, (&machine, &[]), &mut found);
         found
     }
 
@@ -252,11 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_overwrites_its_own_index_is_found_in_the_next_round() {
+    fn a_load_that_overwrites_its_own_index_is_found_by_its_copy() {
         // mov rdx,rcx; mov edx,[rsi+4*rdx]; add eax,[rdi+4*rcx]; inc rcx; jmp -14: the sample stands at the add, which did not wait.
         let code = [0x48, 0x89, 0xca, 0x8b, 0x14, 0x96, 0x03, 0x04, 0x8f, 0x48, 0xff, 0xc1, 0xeb, 0xf2];
         let found = run(&code, 0x1006, registers(&[(6, 0x7000), (7, 0x9000), (1, 2)]));
-        assert_eq!((found[0].op, found[0].rule, found[0].addr), (1, Rule::Forward, 0x700c));
+        assert_eq!((found[0].op, found[0].rule, found[0].addr), (1, Rule::Before, 0x7008));
     }
 
     #[test]
@@ -290,7 +330,7 @@ mod tests {
         let code = Code::decode(&bytes, 0x1000, true);
         let machine = Machine::new([0; 16], 0, 0x5555_0000_0000, None);
         let mut found = Vec::new();
-        accesses(&code, &mut Recovery::default(), 1, &machine, &mut found);
+        accesses(&code, &mut Recovery::default(), 1, (&machine, &[]), &mut found);
         assert_eq!(found[0].addr, 0x5555_0000_0000 + 0x1008 + 0x2000);
     }
 
@@ -316,7 +356,7 @@ mod tests {
         let machine = Machine::new(registers(&[(3, 0x7000), (1, 2), (7, 0x9000)]), 0, 0, None);
         let mut found = Vec::new();
         let at = code.index(0x100b).expect("it begins there");
-        let rule = accesses(&code, &mut Recovery::default(), at, &machine, &mut found);
+        let rule = accesses(&code, &mut Recovery::default(), at, (&machine, &[]), &mut found);
         assert_eq!((rule, found[0].addr), (Rule::Before, 0x9010));
     }
 
@@ -326,6 +366,38 @@ mod tests {
         let code = [0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf8];
         assert_eq!(run(&code, 0x1002, registers(&[(7, 0x6000)])), []);
         assert_eq!(run(&code, 0x1004, registers(&[(7, 0x6000)]))[0].addr, 0x6000);
+    }
+
+    /// mov rax,[rbp-16]; lea rdx,[8*rax]; mov rax,[rbp-8]; add rax,rdx; mov eax,[rax]; add qword [rbp-16],1; jmp -29: unoptimised code. All
+    /// that an address was made of is overwritten, but the frame has it.
+    const UNOPTIMISED: &[u8] = &[
+        0x48, 0x8b, 0x45, 0xf0, 0x48, 0x8d, 0x14, 0xc5, 0, 0, 0, 0, 0x48, 0x8b, 0x45, 0xf8, 0x48, 0x01, 0xd0, 0x8b,
+        0x00, 0x48, 0x83, 0x45, 0xf0, 0x01, 0xeb, 0xe4,
+    ];
+
+    #[test]
+    fn what_the_frame_has_is_loaded_once_more() {
+        let code = Code::decode(UNOPTIMISED, 0x1000, true);
+        // rsp, rbp and rdx; the index, 5 before the `add` and 6 behind it, and the array.
+        let machine = Machine::new(registers(&[(4, 0x7fe0), (5, 0x7ff0), (2, 40)]), 0, 0, None);
+        let stack = |index: u64| [index, 0x10_0000].map(u64::to_le_bytes).concat();
+        let element = |sampled, index| {
+            let mut found = Vec::new();
+            let at = code.index(sampled).expect("an instruction begins there");
+            accesses(&code, &mut Recovery::default(), at, (&machine, &stack(index)), &mut found);
+            found.iter().find(|found| found.operand.bytes == 4).map(|found| found.addr)
+        };
+        assert_eq!([element(0x1015, 5), element(0x101a, 6)], [Some(0x10_0028); 2]);
+        // From before it, and from within what makes the address.
+        assert_eq!([element(0x1000, 5), element(0x100c, 5)], [Some(0x10_0028); 2]);
+        // The load that is waited for is found by the frame, too.
+        let mut found = Vec::new();
+        accesses(&code, &mut Recovery::default(), 5, (&machine, &stack(5)), &mut found);
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Before, 0x10_0028));
+        // Nothing is known of a frame that the sample did not bring.
+        let mut found = Vec::new();
+        accesses(&code, &mut Recovery::default(), 5, (&machine, &[]), &mut found);
+        assert!(found.iter().all(|found| found.operand.bytes == 8), "{found:?}");
     }
 
     #[test]
