@@ -60,6 +60,13 @@ fn code_without_counters_is_counted() {
     let bursts = dataset.meta().sampler.bursts.expect("bursts");
     let off = ((far.accesses.reads + near.accesses.reads) / (told[0] + told[1])).ln() / bursts.error.expect("an error");
     assert!(off.abs() < 4.0 && !bursts.assumed && bursts.fastest > 0.5, "{off} {bursts:?}");
+    assert!((1..=bursts.taken).contains(&bursts.timed), "{bursts:?}");
+    // It is followed from the start on, not when its first samples are read.
+    let until = dataset.meta().start + 200_000_000;
+    let rows = dataset.read::<SampleRow>().expect("samples");
+    let early = rows.iter().filter(|row| row.rule == Rule::Burst as i32 && row.time < until).map(|row| row.time);
+    let early: std::collections::BTreeSet<i64> = early.collect();
+    assert!(early.len() >= 3, "{early:?}");
 }
 
 /// A list is walked from page to page, and no counter moves in steps. Bursts tell how often, and samples, of which there are more, where.

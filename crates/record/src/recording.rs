@@ -249,7 +249,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     // Its first samples are read later.
     bursts.iter().for_each(|bursts| bursts.set_threads(std::iter::once((running.pid, running.pid))));
     let taker = bursts.as_ref().zip(options.bursts).map(|(shared, share)| {
-        let taker = Taker { shared: shared.clone(), share };
+        let taker = Taker { shared: shared.clone(), share, tick: meta.sampler.tick_cost };
         std::thread::spawn(move || taker.run())
     });
     let sources =

@@ -115,6 +115,8 @@ pub struct Bursts {
     pub instructions: u64,
     /// Those that ended before their time, at an instruction that could not be followed.
     pub unsupported: u64,
+    /// Those before which it was measured how fast the thread went.
+    pub timed: u64,
     /// Nanoseconds that threads were stopped for, in all.
     pub stopped: u64,
     /// The most instructions in a nanosecond that the processor retires, measured by code that waits for nothing; 0 if it was not.

@@ -18,6 +18,7 @@ mod spans;
 pub mod survey;
 mod taker;
 mod threads;
+mod timing;
 mod trace;
 
 use std::sync::Mutex;
@@ -42,6 +43,8 @@ pub struct Burst {
     pub time: f64,
     /// Behind the system call that it ended at, if it did.
     pub call: Option<u64>,
+    /// How fast the thread had just been, if that was measured.
+    pub timed: Option<Timed>,
     /// Instructions that were followed.
     pub length: u64,
     /// Repetitions of string instructions, as so many other instructions would take as long.
@@ -50,6 +53,15 @@ pub struct Burst {
     pub instructions: Vec<(u64, u32)>,
     pub accesses: Vec<Seen>,
     pub spans: Vec<Span>,
+}
+
+/// How fast a thread was for a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timed {
+    /// Where it was at its beginning.
+    pub ip: u64,
+    /// Instructions in a nanosecond of user time, repetitions as in [`Burst::repetitions`].
+    pub speed: f64,
 }
 
 /// Accesses of an instruction to a page.

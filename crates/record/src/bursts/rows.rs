@@ -41,7 +41,10 @@ impl Session {
     pub(crate) fn offer_threads(&mut self, bursts: &Shared) {
         let until = now() - LATELY;
         self.recent.retain(|_, &mut last| last > until);
-        bursts.set_threads(self.recent.keys().copied());
+        // Its first samples come later than the program does.
+        if !self.recent.is_empty() {
+            bursts.set_threads(self.recent.keys().copied());
+        }
     }
 
     /// Applies a burst.
@@ -55,7 +58,7 @@ impl Session {
             return;
         }
         self.find_stretch(process, burst.ip);
-        for &(ip, _) in &burst.instructions {
+        for ip in burst.instructions.iter().map(|(ip, _)| *ip).chain(burst.timed.map(|of| of.ip)) {
             self.find_stretch(process, ip);
         }
         let Some(number) = self.survey.add(process, thread as i32, burst) else { return };

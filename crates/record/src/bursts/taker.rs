@@ -12,6 +12,7 @@ use numamma_process::{NotStopped, Stopped};
 use super::memory::Pages;
 use super::retire;
 use super::threads::{Candidate, choose, running_on, with_new_ones};
+use super::timing::{Seen, Timer};
 use super::trace::{Moment, Trace};
 use super::{Burst, Shared};
 use crate::clock::counts::resample::Random;
@@ -21,7 +22,7 @@ use crate::perf::decode::Record;
 /// Instructions of a burst: about as long to emulate as it takes to stop a thread.
 pub const LENGTH: u64 = 5000;
 /// Where the first bursts are taken before it is known what they cost.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// Bursts are not closer than this: what follows each other closely tells little new.
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// Nor farther apart.
@@ -34,6 +35,8 @@ const NEWS: f64 = 0.1;
 const MOST_REFUSALS: u32 = 20;
 /// Repetitions of string instructions that may come on each of them.
 const REPETITIONS: u64 = 16;
+/// Of a burst.
+const LIMITS: Limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS), until: None };
 /// Code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
 /// What the kernel says to itself of system calls that are begun again (`ERESTARTSYS` and its like).
@@ -47,6 +50,8 @@ pub struct Taker {
     pub shared: Arc<Shared>,
     /// Part (0..1) of the time that threads may be stopped.
     pub share: f64,
+    /// Nanoseconds of a thread's time that a sample takes.
+    pub tick: f64,
 }
 
 /// Why a worker ended.
@@ -102,6 +107,8 @@ struct Worker<'a> {
     trace: Trace,
     pages: Pages,
     extended: Vec<u8>,
+    /// Registers of the thread that was held last.
+    latest: State,
     /// Seconds that a burst stops a thread for, a running mean.
     cost: f64,
     /// Bursts so far.
@@ -112,6 +119,7 @@ struct Worker<'a> {
     worked: Duration,
     /// Instructions that the processor retires in a nanosecond.
     fastest: f64,
+    timer: Timer,
     /// Threads that were not permitted to be stopped, while none was.
     refusals: u32,
 }
@@ -126,11 +134,13 @@ impl<'a> Worker<'a> {
             trace: Trace::default(),
             pages: Pages::default(),
             extended: Vec::new(),
+            latest: State::new(),
             cost: FIRST_PAUSE.as_secs_f64() * of.share,
             taken: 0,
             stopped: Duration::ZERO,
             worked: Duration::ZERO,
             fastest: 0.0,
+            timer: Timer::new(of.tick),
             refusals: 0,
         })
     }
@@ -199,6 +209,7 @@ impl<'a> Worker<'a> {
                 state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
                 state.tally.taken += 1;
                 state.tally.instructions += length;
+                state.tally.timed += bursts.iter().filter(|burst| burst.timed.is_some()).count() as u64;
                 let Candidate { pid, tid, cpu, .. } = of;
                 let records =
                     bursts.into_iter().map(Box::new).map(|burst| Record::Burst { time: at, pid, tid, cpu, burst });
@@ -213,6 +224,8 @@ impl<'a> Worker<'a> {
     fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Vec<Burst>), No> {
         // Others were looked at since: whoever sleeps by now is not to be woken.
         running_on(of.pid, of.tid).ok_or(No::Not)?;
+        let seen = self.timer.watch(of.tid, self.share, &mut self.random);
+        self.rehearse(of, seen.last());
         let stopped = match Stopped::stop(of.tid) {
             Ok(stopped) => stopped,
             Err(NotStopped::Gone | NotStopped::Busy) => return Err(No::Not),
@@ -228,17 +241,34 @@ impl<'a> Worker<'a> {
             }
         };
         let (at, began, worked) = (now(), Instant::now(), own_time());
-        let followed = self.follow(&stopped, of.pid);
-        let released = stopped.release();
+        let followed = self.follow(&stopped);
+        // Who is let go may get the CPU that this thread has.
         (self.stopped, self.worked) = (began.elapsed(), own_time().saturating_sub(worked));
+        let released = stopped.release();
         if !released {
             return Err(No::Renew);
         }
-        let followed = followed.ok_or(No::Not)?;
-        Ok((at, followed.stop, self.trace.bursts(&followed.moment, time, &mut self.random)))
+        let Followed { stop, mut moment } = followed.ok_or(No::Not)?;
+        let Self { timer, emulator, pages, fastest, random, latest, .. } = self;
+        moment.timed = timer.time(&seen, latest, (emulator, pages), of.pid, *fastest, random);
+        Ok((at, stop, self.trace.bursts(&moment, time, random)))
     }
 
-    fn follow(&mut self, stopped: &Stopped, pid: i32) -> Option<Followed> {
+    /// Follows a thread that goes on, from where it was seen or is about now: code that it comes by is decoded then before it is
+    /// held, and which pages are needed is known.
+    fn rehearse(&mut self, of: Candidate, seen: Option<&Seen>) {
+        let Some(mut state) = (match seen {
+            Some(seen) => Some(seen.state(&self.latest)),
+            None => self.timer.glance(of.tid).map(|seen| seen.state(&self.latest)),
+        }) else {
+            return self.pages.begin(of.pid);
+        };
+        self.pages.begin(of.pid);
+        self.emulator.begin();
+        let _ = self.emulator.go_on(&mut state, &mut self.pages, &mut (), LIMITS);
+    }
+
+    fn follow(&mut self, stopped: &Stopped) -> Option<Followed> {
         let registers = stopped.registers().ok()?;
         // At the end of a system call, which may have to be made again: then that is what comes next.
         let behind_call = registers.orig_rax as i64 >= 0;
@@ -248,14 +278,15 @@ impl<'a> Worker<'a> {
             return None;
         }
         stopped.extended(&mut self.extended).ok()?;
-        let mut state = State::from_ptrace(&registers, &self.extended);
+        self.latest = State::from_ptrace(&registers, &self.extended);
+        let mut state = self.latest.clone();
         self.trace.clear();
-        self.pages.begin(pid);
+        self.pages.begin_again();
         self.emulator.begin();
-        let limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS) };
-        let stop = self.emulator.go_on(&mut state, &mut self.pages, &mut self.trace, limits).stop;
+        let stop = self.emulator.go_on(&mut state, &mut self.pages, &mut self.trace, LIMITS).stop;
         let call = (stop == Stop::SystemCall).then_some(state.ip + SYSTEM_CALL_BYTES);
-        Some(Followed { stop, moment: Moment { call, behind_call, absent: self.pages.absent } })
+        let moment = Moment { call, behind_call, absent: self.pages.absent, timed: None };
+        Some(Followed { stop, moment })
     }
 }
 

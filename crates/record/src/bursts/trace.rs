@@ -4,11 +4,11 @@ use numamma_emulator::{Access, Observer};
 use rustc_hash::FxHashMap;
 
 use super::spans::pick;
-use super::{Burst, Seen};
+use super::{Burst, Seen, Timed};
 use crate::clock::counts::resample::Random;
 
 /// Accesses of an instruction that is not a repeated one.
-const MOST_ACCESSES: usize = 4;
+pub(super) const MOST_ACCESSES: usize = 4;
 /// Accesses of a repeated string instruction that take as long as another instruction: it moves 32 bytes a cycle, in elements of one to
 /// eight, and others come four in a cycle.
 const REPEATED_AT_ONCE: f64 = 4.0;
@@ -16,6 +16,11 @@ const REPEATED_AT_ONCE: f64 = 4.0;
 /// Of the time of a thread that stands at the end of a system call, the part (0..1) that was its own: not known, and samples tell how
 /// much each stretch of its code has.
 const OWN_BEFORE_CALLS: f64 = 0.5;
+
+/// As so many other instructions accesses of string instructions take time that are beyond what other instructions have.
+pub(super) fn repetitions(accesses: usize) -> f64 {
+    accesses as f64 / REPEATED_AT_ONCE
+}
 
 /// Where a thread stood, and what it came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +31,8 @@ pub struct Moment {
     pub behind_call: bool,
     /// Whether it stood where the kernel was about to provide a page.
     pub absent: bool,
+    /// How fast the thread had just been, if that was measured.
+    pub timed: Option<Timed>,
 }
 
 /// A thread's next instructions.
@@ -50,6 +57,7 @@ impl Trace {
         let mut burst = |first, time| Burst { time, call: at.call, ..self.burst(first, random) };
         // The time of a system call or of a page fault is not the program's own.
         let mut bursts = vec![burst(0, if at.behind_call || at.absent { 0.0 } else { time })];
+        bursts[0].timed = at.timed;
         if at.behind_call && !at.absent && length > 0 {
             // Who is told to stop while he executes code of his own stands at the end of a system call all the same, if that comes before
             // the interrupt does. He was anywhere between two of them then.
@@ -75,7 +83,7 @@ impl Trace {
         Burst {
             ip: followed.first().copied().unwrap_or(0),
             length: followed.len() as u64,
-            repetitions: repeated as f64 / REPEATED_AT_ONCE,
+            repetitions: repetitions(repeated),
             instructions: instructions.into_iter().collect(),
             accesses: seen.into_values().collect(),
             spans: pick(followed, random),

@@ -3,7 +3,7 @@
 //! How fast two states are beside each other follows from how often bursts that began in the one came to the other, and back. A
 //! program that does one thing and then another has parts between which none goes: [`super::flow`] gives each such part rates that are
 //! right among themselves, and does not tell by how much all of them are off. Where a loop's counter tells how often some of the part's
-//! code ran, that does; else what its fastest code takes ([`super::pace`]); else the part is taken to be as fast as the others.
+//! code ran, that does; else how fast it went when that was measured ([`super::timed`]), and what its fastest code takes ([`super::pace`]); else the part is taken to be as fast as the others.
 
 use rustc_hash::FxHashMap;
 
@@ -96,9 +96,17 @@ impl Survey {
             in_state[burst.start] += time;
         }
         let all: f64 = spent.iter().sum();
-        let rare = in_state.into_iter().map(|time| time * self.len() as f64 <= PRIOR * all).collect();
+        let rare = in_state.iter().map(|time| time * self.len() as f64 <= PRIOR * all).collect();
 
+        // Rates are relative to what bursts show, which differs by class.
+        let mut shown = vec![0.0; count];
+        for burst in self.taken.iter().filter(|burst| burst.time > 0.0) {
+            shown[of_state[burst.start]] += burst.time * time.of_burst[burst.start] * rates[burst.start];
+        }
+        let mean = |(shown, spent): (&f64, &f64)| if *shown > 0.0 { shown / spent } else { 1.0 };
+        let mean: Vec<f64> = shown.iter().zip(&spent).map(mean).collect();
         let counted = self.counted(&of_state, count, rates, time, runs);
+        let timed = self.timed(&of_state, &in_state, &mean);
         let paces = self.paces(&of_state, rates, time, fastest, &begun);
         let known = |class: usize| {
             let Counted { runs, seen } = counted[class];
@@ -108,20 +116,14 @@ impl Survey {
                 let error = f64::from(begun[class]).sqrt().recip().max(LEAST_ERROR);
                 return Some(Pace { rate: runs / seen, error });
             }
-            paces[class]
+            timed[class].or(paces[class])
         };
-        // Rates are relative to what bursts show, which differs by class.
-        let mut shown = vec![0.0; count];
-        for burst in self.taken.iter().filter(|burst| burst.time > 0.0) {
-            shown[of_state[burst.start]] += burst.time * time.of_burst[burst.start] * rates[burst.start];
-        }
-        let mean = |class: usize| if shown[class] > 0.0 { shown[class] / spent[class] } else { 1.0 };
         let most = if fastest > 0.0 { fastest } else { f64::INFINITY };
-        let speed = |class| known(class).map(|of| Pace { rate: (of.rate * mean(class)).min(most), ..of });
+        let speed = |class| known(class).map(|of| Pace { rate: (of.rate * mean[class]).min(most), ..of });
         let speeds: Vec<Option<Pace>> = (0..count).map(speed).collect();
         let parts: Vec<f64> = spent.iter().map(|time| time / all).collect();
         let pooled = pooled(&speeds, &parts);
-        let rates = pooled.iter().enumerate().map(|(class, of)| of.rate / mean(class)).collect();
+        let rates = pooled.iter().enumerate().map(|(class, of)| of.rate / mean[class]).collect();
         let errors = pooled.iter().map(|of| of.error).collect();
         Classes { of_state, rates, errors, rare, begun, assumed: speeds.iter().all(Option::is_none) }
     }

@@ -3,7 +3,8 @@
 //! - [`strata`]: which bursts and samples are of the same time, and of the same phase of the program;
 //! - [`flow`]: how fast the code is that each began in, relative to the other code that it is connected with;
 //! - [`classes`]: which code is connected, and how fast that is beside other code;
-//! - [`pace`]: how fast that is where no loop's counter tells.
+//! - [`timed`]: how fast that is where it was measured;
+//! - [`pace`]: how fast that is where no loop's counter tells, and nothing was measured.
 
 mod classes;
 mod flow;
@@ -12,6 +13,7 @@ mod phases;
 mod strata;
 #[cfg(test)]
 mod tests;
+mod timed;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -72,6 +74,8 @@ pub struct Survey {
     state_of: FxHashMap<(usize, usize), usize>,
     phases: Phases,
     stratum: Stratum,
+    /// Speeds that were measured, by state, in instructions a nanosecond.
+    timed: Vec<(usize, f64)>,
 }
 
 /// Behind a system call in a phase: where the thread goes on.
@@ -262,6 +266,7 @@ impl Survey {
             parts: parts.into_iter().collect(),
             executed: of_known,
             spans: burst.spans.iter().filter_map(in_known).collect(),
+            timed: burst.timed.and_then(|of| Some((self.theirs(process, of.ip)?.0, of.speed))),
         };
         let number = latest.number;
         self.stratum.bursts.push(latest);

@@ -42,13 +42,14 @@ const OF_SAMPLES: f64 = 4.0;
 const OF_BURSTS: f64 = 0.25;
 /// Code of no more instructions is one loop of which each span shows about a round.
 const SHORT_LOOP: usize = 2 * SPAN;
-/// How much faster or slower one class of a program is than another, likewise: four times are within two of these. Two instructions in a
-/// nanosecond where code waits for memory, and twenty in a small loop, were seen in one program.
-const BETWEEN_CLASSES: f64 = 0.7;
+/// How much faster or slower one class of a program is than another, likewise, at least: four times are within two of these.
+pub(super) const BETWEEN_CLASSES: f64 = 0.7;
 /// Instructions in a nanosecond where nothing tells: one in a cycle of a fast processor.
 pub(super) const RATE: f64 = 3.0;
 /// How much faster or slower a program may be than that.
 const BETWEEN_PROGRAMS: f64 = 1.0;
+/// Rounds in which both are found, how fast code is and how much that differs.
+const ROUNDS: usize = 10;
 
 /// Where samples are, and which instructions follow each other.
 #[derive(Debug, Default)]
@@ -211,28 +212,43 @@ impl Class {
     }
 }
 
+impl Pace {
+    /// What both say together, each by how sure it is.
+    pub fn and(self, other: Self) -> Self {
+        let (own, others) = (self.error.powi(-2), other.error.powi(-2));
+        let rate = ((own * self.rate.ln() + others * other.rate.ln()) / (own + others)).exp();
+        Self { rate, error: (own + others).sqrt().recip() }
+    }
+}
+
 /// Draws what is known of each class towards what is known of all, the more the less it is (empirical Bayes): code of one program is
-/// similar. `parts`: what each has of the time.
+/// similar, by as much as is seen of it. `parts`: what each has of the time.
 pub(super) fn pooled(known: &[Option<Pace>], parts: &[f64]) -> Vec<Pace> {
-    let square = |of: f64| of * of;
-    let told = |(of, part): (&Option<Pace>, &f64)| {
-        of.map(|of| (of.rate.ln(), part / (square(of.error) + square(BETWEEN_CLASSES))))
-    };
-    let beyond = (RATE.ln(), LEAST_PART / square(BETWEEN_PROGRAMS));
+    let mut between = BETWEEN_CLASSES;
+    let mut all = mean(known, parts, between);
+    for _ in 0..ROUNDS {
+        // How far they are apart, beyond what is not known of them.
+        let apart = |(of, part): (&Option<Pace>, &f64)| {
+            of.map(|of| (part * ((of.rate.ln() - all).powi(2) - of.error.powi(2)), *part))
+        };
+        let told = known.iter().zip(parts).filter_map(apart);
+        let prior = (LEAST_PART * BETWEEN_CLASSES.powi(2), LEAST_PART);
+        let (sum, weights) = told.fold(prior, |sum, (apart, part)| (sum.0 + apart, sum.1 + part));
+        between = (sum / weights).max(BETWEEN_CLASSES.powi(2)).sqrt();
+        all = mean(known, parts, between);
+    }
+    let common = Pace { rate: all.exp(), error: between };
+    known.iter().map(|of| of.map_or(common, |of| of.and(common))).collect()
+}
+
+/// The mean logarithm of the rates of a program's classes, if they differ by `between`.
+fn mean(known: &[Option<Pace>], parts: &[f64], between: f64) -> f64 {
+    let told =
+        |(of, part): (&Option<Pace>, &f64)| of.map(|of| (of.rate.ln(), part / (of.error.powi(2) + between.powi(2))));
+    let beyond = (RATE.ln(), LEAST_PART / BETWEEN_PROGRAMS.powi(2));
     let told = known.iter().zip(parts).filter_map(told).chain([beyond]);
     let (sum, weights) = told.fold((0.0, 0.0), |sum, (rate, weight)| (sum.0 + rate * weight, sum.1 + weight));
-    let all = sum / weights;
-    let draw = |of: &Option<Pace>| match of {
-        None => Pace { rate: all.exp(), error: BETWEEN_CLASSES },
-        Some(of) => {
-            let (own, common) = (square(of.error).recip(), square(BETWEEN_CLASSES).recip());
-            Pace {
-                rate: ((own * of.rate.ln() + common * all) / (own + common)).exp(),
-                error: (own + common).sqrt().recip(),
-            }
-        }
-    };
-    known.iter().map(draw).collect()
+    sum / weights
 }
 
 /// Mean costs, by each half of the samples, of the part of all spans that is cheapest by one half.
@@ -296,7 +312,16 @@ mod tests {
         let all = pooled(&[Some(known), Some(vague), None], &[0.8, 0.1, 0.1]);
         assert!((all[0].rate / 12.0 - 1.0).abs() < 0.05 && all[0].error < 0.1, "{all:?}");
         assert!((2.0..6.0).contains(&all[1].rate) && (0.4..0.6).contains(&all[1].error), "{all:?}");
-        assert!((6.0..12.0).contains(&all[2].rate) && all[2].error == BETWEEN_CLASSES, "{all:?}");
+        assert!((6.0..12.0).contains(&all[2].rate) && all[2].error >= BETWEEN_CLASSES, "{all:?}");
         assert_eq!(pooled(&[None], &[1.0])[0].rate.round(), RATE);
+    }
+
+    #[test]
+    fn code_that_differs_is_hardly_drawn_together() {
+        let pace = |rate, error| Some(Pace { rate, error });
+        let all = pooled(&[pace(12.0, 0.1), pace(0.1, 0.1), pace(12.0, 0.6), None], &[0.5, 0.4, 0.05, 0.05]);
+        assert!(all[2].rate > 9.0 && all[3].error > 2.0, "{all:?}");
+        let alike = pooled(&[pace(12.0, 0.1), pace(11.0, 0.1), pace(1.0, 0.6)], &[0.5, 0.4, 0.1]);
+        assert!(alike[2].rate > 2.0 && alike[0].rate > 11.5, "{alike:?}");
     }
 }

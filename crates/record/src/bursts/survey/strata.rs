@@ -43,6 +43,8 @@ pub(super) struct Latest {
     pub executed: Vec<(Instruction, f64)>,
     /// Its spans in known functions, with their stretches.
     pub spans: Vec<[(usize, Instruction); SPAN]>,
+    /// A stretch, and how fast the thread was there.
+    pub timed: Option<(usize, f64)>,
 }
 
 impl Stratum {
@@ -80,6 +82,10 @@ impl Survey {
         let there = |ip: u64| Call { process: latest.process, phase, ip };
         let parts = latest.parts.into_iter().map(|(stretch, count)| (self.state(stretch, phase), count)).collect();
         let start = self.state(latest.start, phase);
+        if let Some((stretch, speed)) = latest.timed {
+            let state = self.state(stretch, phase);
+            self.timed.push((state, speed));
+        }
         let spans: Vec<_> =
             latest.spans.iter().map(|span| span.map(|(stretch, of)| (self.state(stretch, phase), of))).collect();
         let burst = &mut self.taken[latest.number];

@@ -1,7 +1,7 @@
 //! Recordings that are made up, whose counts are known.
 
 use super::*;
-use crate::bursts::SPAN;
+use crate::bursts::{SPAN, Timed};
 use crate::space::mappings::PathId;
 
 /// Bytes of a function.
@@ -271,4 +271,24 @@ fn calls_make_nothing_cheap() {
     let found = recording.solve(|_| None, FASTEST);
     let part = recording.all(&found) / (TIME * FASTEST);
     assert!((0.6..1.3).contains(&part), "{part}");
+}
+
+/// Nothing connects two loops and no counter tells of them; of the second a few moments do.
+#[test]
+fn classes_go_as_fast_as_they_were_timed() {
+    let mut recording = Recording::new();
+    for (loop_of, ip) in [(0, 0x1000), (1, 0x1100)] {
+        recording.place(ip, Some(loop_of));
+        for n in 0..400 {
+            recording.samples(ip, 3);
+            let timed = (n % 100 == 0 && loop_of == 1).then_some(Timed { ip, speed: 0.25 });
+            recording.add(Burst { ip, time: 1e6, timed, instructions: vec![(ip, 5000)], ..Burst::default() });
+        }
+    }
+    let found = recording.solve(|ip| (ip == 0x1000).then_some(5e9), 0.0);
+    // Half a second each.
+    let [first, second] = [0x1000, 0x1100].map(|ip| recording.executed(&found, ip));
+    assert!((first / 5e9 - 1.0).abs() < 0.05 && (second / 0.125e9 - 1.0).abs() < 0.2, "{first} {second}");
+    let (counted, timed) = (found.bursts[0].class_error, found.bursts[799].class_error);
+    assert!(counted < 0.11 && (0.2..0.35).contains(&timed) && !found.assumed, "{counted} {timed}");
 }

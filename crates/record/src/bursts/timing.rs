@@ -1,0 +1,276 @@
+//! How fast a thread goes, measured.
+//!
+//! ```text
+//!   a clock of its own for the thread:   sample ── 50 us ── sample ── 50 us ── sample          registers of each; it is not stopped
+//!                                           │
+//!   emulated from the first on, until the registers are those of the next: so many instructions in that time
+//! ```
+//!
+//! Samples tell nothing of vector registers, and memory is read when the thread is long gone on: some of it has changed. That all
+//! general registers are the same in the end says that nothing which mattered had. A thread that was stopped first would be slow for
+//! as long as its caches are cold, which on a virtual machine is milliseconds.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use numamma_emulator::{Access, Emulator, Limits, Observer, Place, State, Stop};
+use numamma_perf::attr::{self, Attr};
+use numamma_perf::id;
+use numamma_perf::ring::Ring;
+use rustc_hash::FxHashMap;
+
+use super::Timed;
+use super::memory::Pages;
+use super::trace::{MOST_ACCESSES, repetitions};
+use crate::clock::counts::resample::Random;
+use crate::perf::decode::{Record, Source, decode};
+use crate::perf::events::clock_attr;
+
+/// From one sample to the next: as long as can be emulated in some milliseconds, but several times what a sample takes.
+const PERIOD: Duration = Duration::from_micros(40);
+const OF_TICK: f64 = 4.0;
+/// Samples that are waited for.
+const SAMPLES: f64 = 5.5;
+/// Bytes of their ring.
+const RING: usize = 4096;
+/// Two samples are so many periods apart at most; else the thread was in the kernel, or somebody else had its CPU.
+const APART: f64 = 1.2;
+/// Instructions that are emulated for a timing.
+const MOST: u64 = 1_000_000;
+/// Instructions in a nanosecond at most: more were never seen in code that does something.
+const FASTEST: f64 = 14.0;
+/// After so many more the same registers are taken to come once only.
+const ONCE: u64 = 4096;
+/// What emulation may take before its share of the time is that long.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// Addresses of code which are taken to go alike, as far as it matters whether they are timed again: 256 bytes.
+const ALIKE: u32 = 8;
+
+/// After so many timings half as many are made.
+const HALF: f64 = 2.0;
+/// Part (0..1) of the times that a thread is sampled all the same: it may be elsewhere by now.
+const LEAST_LOOKS: f64 = 0.1;
+
+/// Times threads.
+#[derive(Debug)]
+pub struct Timer {
+    began: Instant,
+    /// What emulation took.
+    spent: Duration,
+    /// Nanoseconds of a thread's time that a sample takes.
+    tick: f64,
+    /// Timings by process and code, whether anything came of them or not.
+    tried: FxHashMap<(i32, u64), u32>,
+    /// How probable (0..1) it is that a thread is sampled at all, for that costs it some samples' time.
+    looks: f64,
+}
+
+/// Where a thread was, at a time in nanoseconds.
+#[derive(Debug)]
+pub struct Seen {
+    time: i64,
+    place: Place,
+    flags: u64,
+}
+
+impl Seen {
+    /// The thread's registers, as far as that tells; others as in `like`.
+    pub fn state(&self, like: &State) -> State {
+        let Place { ip, general } = self.place;
+        State { general, ip, flags: self.flags, ..like.clone() }
+    }
+}
+
+impl Timer {
+    /// `tick`: nanoseconds of a thread's time that a sample takes.
+    pub fn new(tick: f64) -> Self {
+        Self { began: Instant::now(), spent: Duration::ZERO, tick, tried: FxHashMap::default(), looks: 1.0 }
+    }
+
+    fn period(&self) -> f64 {
+        (PERIOD.as_nanos() as f64).max(OF_TICK * self.tick)
+    }
+
+    /// Samples a thread for a moment, if emulation, which may take `share` of the time of each CPU, has some left. Nothing if the kernel
+    /// refuses: samples are one of several grounds for what they tell.
+    pub fn watch(&self, tid: i32, share: f64, random: &mut Random) -> Vec<Seen> {
+        let left = self.began.elapsed().mul_f64(share * cpus()) + AT_ONCE;
+        if self.spent > left || random.uniform() > self.looks {
+            return Vec::new();
+        }
+        self.sample(tid, SAMPLES).unwrap_or_default()
+    }
+
+    /// Where a thread is about now.
+    pub fn glance(&self, tid: i32) -> Option<Seen> {
+        self.sample(tid, 1.5)?.pop()
+    }
+
+    /// Samples a thread for as many periods.
+    fn sample(&self, tid: i32, periods: f64) -> Option<Vec<Seen>> {
+        let clock = clock_attr(self.period() as u64);
+        let attr = Attr {
+            sample_type: clock.sample_type & !attr::SAMPLE_STACK_USER,
+            sample_stack_user: 0,
+            flags: clock.flags & !(attr::DISABLED | attr::INHERIT | attr::ENABLE_ON_EXEC),
+            ..clock
+        };
+        let event = attr::open(&attr, tid, -1).ok()?;
+        let sources = HashMap::from([(id(&event).ok()?, Source::Clock)]);
+        let mut ring = Ring::map(event, RING).ok()?;
+        std::thread::sleep(Duration::from_nanos((periods * self.period()) as u64));
+        ring.enable(false);
+        let (mut bytes, mut records) = (Vec::new(), Vec::new());
+        ring.drain(&mut bytes);
+        decode(&bytes, &sources, &mut records);
+        let seen = |record| match record {
+            Record::Sample { time, ip, registers, .. } => {
+                let general = *registers.general.first_chunk()?;
+                Some(Seen { time, place: Place { ip, general }, flags: registers.flags })
+            }
+            _ => None,
+        };
+        Some(records.into_iter().filter_map(seen).collect())
+    }
+
+    /// How fast the thread went from one sample to another, where that can be known. `near`: its registers soon after; `fastest`:
+    /// instructions that the processor retires in a nanosecond. Code that was timed often is not always timed again.
+    pub fn time(
+        &mut self,
+        seen: &[Seen],
+        near: &State,
+        (emulator, pages): (&mut Emulator, &mut Pages),
+        pid: i32,
+        fastest: f64,
+        random: &mut Random,
+    ) -> Option<Timed> {
+        let (first, period) = (seen.first()?, self.period());
+        let tried = self.tried.entry((pid, first.place.ip >> ALIKE)).or_default();
+        // Where the thread was it is likely to be again.
+        let wanted = (1.0 + (f64::from(*tried) / HALF).powi(2)).recip();
+        let looked = std::mem::replace(&mut self.looks, wanted.max(LEAST_LOOKS));
+        if random.uniform() > wanted / looked {
+            return None;
+        }
+        *tried += 1;
+        let began = Instant::now();
+        let mut state = first.state(near);
+        let (mut work, mut reached) = (Work::default(), None);
+        pages.begin(pid);
+        emulator.begin();
+        let most = |nanoseconds: f64| (fastest.min(FASTEST) * nanoseconds) as u64;
+        for two in seen.windows(2) {
+            let apart = (two[1].time - two[0].time) as f64;
+            // Whether there is time for another is to be the same for the fast and the slow.
+            let may = apart > 2.0 * self.tick && apart < APART * period && work.instructions + most(apart) <= MOST;
+            let limits = Limits { instructions: most(apart), repetitions: Some(MOST), until: Some(two[1].place) };
+            if !may || emulator.go_on(&mut state, pages, &mut work, limits).stop != Stop::Place {
+                break;
+            }
+            let ran = reached.map_or(0.0, |(_, ran, _)| ran) + apart - self.tick;
+            reached = Some((two[1].place, ran, work.done()));
+        }
+        // Who comes there again with the same registers may have been there before.
+        let mut once = |place| {
+            let limits = Limits { instructions: ONCE, repetitions: Some(ONCE), until: Some(place) };
+            emulator.go_on(&mut state, pages, &mut (), limits).stop != Stop::Place
+        };
+        let found = reached.filter(|(place, ..)| once(*place));
+        self.spent += began.elapsed();
+        let (_, ran, done) = found?;
+        Some(Timed { ip: first.place.ip, speed: done / ran })
+    }
+}
+
+/// CPUs that there are.
+fn cpus() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64)
+}
+
+/// Counts instructions, repetitions of string instructions as they are in [`super::Burst`].
+#[derive(Debug, Default)]
+struct Work {
+    instructions: u64,
+    /// Accesses of the latest.
+    accesses: usize,
+    repeated: usize,
+}
+
+impl Work {
+    fn done(&self) -> f64 {
+        self.instructions as f64 + repetitions(self.repeated)
+    }
+}
+
+impl Observer for Work {
+    fn instruction(&mut self, _ip: u64) {
+        self.instructions += 1;
+        self.accesses = 0;
+    }
+
+    fn access(&mut self, _access: Access) {
+        self.accesses += 1;
+        self.repeated += usize::from(self.accesses > MOST_ACCESSES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::arch::asm;
+    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Rounds, each of which waits for the one before, by a counter in a register.
+    fn spin(counter: &AtomicU64, done: &AtomicBool) {
+        const ROUNDS: u64 = 1 << 20;
+        while !done.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            // SAFETY: changes its own registers alone.
+            unsafe {
+                asm!(
+                    "2:",
+                    "imul {x}, {x}, 3", // three cycles
+                    "dec {n}",
+                    "jnz 2b",
+                    n = inout(reg) ROUNDS => _,
+                    x = inout(reg) 1_u64 => _,
+                    options(nomem, nostack),
+                );
+            }
+            let speed = 3.0 * ROUNDS as f64 / began.elapsed().as_nanos() as f64;
+            counter.fetch_max((speed * 1e6) as u64, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_loop_goes_as_fast_as_it_says() {
+        let (fastest, done, tid) = (AtomicU64::new(0), AtomicBool::new(false), AtomicI32::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // SAFETY: no arguments, no effects.
+                tid.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+                spin(&fastest, &done);
+            });
+            let (mut emulator, mut pages, mut random) =
+                (Emulator::new().expect("memory for code"), Pages::default(), Random::new(1));
+            let mut timer = Timer::new(1000.0);
+            let until = Instant::now() + Duration::from_secs(20);
+            let mut speeds = Vec::new();
+            while speeds.len() < 5 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+                let seen = timer.watch(tid.load(Ordering::Relaxed), 0.5, &mut random);
+                let pid = std::process::id() as i32;
+                let both = (&mut emulator, &mut pages);
+                speeds.extend(timer.time(&seen, &State::new(), both, pid, 20.0, &mut random).map(|of| of.speed));
+            }
+            done.store(true, Ordering::Relaxed);
+            // The kernel may refuse to sample: then nothing is measured.
+            let refused = attr::open(&clock_attr(1_000_000), 0, -1).is_err();
+            assert!(refused || speeds.len() == 5, "{speeds:?}");
+            let told = fastest.load(Ordering::Relaxed) as f64 / 1e6;
+            // What a sample costs is not known here; others may have half of the core.
+            assert!(speeds.iter().all(|speed| (0.1 * told..1.6 * told).contains(speed)), "{speeds:?} {told}");
+        });
+    }
+}
