@@ -28,8 +28,8 @@ pub struct Limits {
     pub instructions: u64,
     /// Repetitions of string instructions; none: each counts as an instruction.
     pub repetitions: Option<u64>,
-    /// Where it ends if it comes there, but for the place where it begins.
-    pub until: Option<Place>,
+    /// Where it ends if it comes to one of them, but for the place where it begins.
+    pub until: [Option<Place>; 2],
 }
 
 /// A place in an execution: the next instruction and the general registers before it.
@@ -86,7 +86,7 @@ impl Emulator {
         limit: u64,
     ) -> Run {
         self.begin();
-        self.go_on(state, memory, observer, Limits { instructions: limit, repetitions: None, until: None })
+        self.go_on(state, memory, observer, Limits { instructions: limit, repetitions: None, until: [None; 2] })
     }
 
     /// Forgets the memory of the run before.
@@ -122,7 +122,7 @@ impl Emulator {
         let stop = if runner.other_flags & crate::flags::STRANGE != 0 {
             Stop::Unsupported(Unsupported::Flags)
         } else {
-            run(&mut runner, &mut self.cache, &mut state.ip, &until.unwrap_or(NOWHERE))
+            run(&mut runner, &mut self.cache, &mut state.ip, &until.map(|until| until.unwrap_or(NOWHERE)))
         };
         let executed = limit - runner.left;
         state.flags = runner.flags();
@@ -143,7 +143,7 @@ impl Emulator {
     }
 }
 
-fn run<M, O>(runner: &mut Runner<'_, M, O>, cache: &mut Cache, ip: &mut u64, until: &Place) -> Stop
+fn run<M, O>(runner: &mut Runner<'_, M, O>, cache: &mut Cache, ip: &mut u64, until: &[Place; 2]) -> Stop
 where
     M: Memory + ?Sized,
     O: Observer + ?Sized,
@@ -168,7 +168,8 @@ where
                 *ip = op.ip;
                 return Stop::Limit;
             }
-            if op.ip == until.ip && runner.left < limit && runner.context.general[..16] == until.general {
+            let is_there = |until: &Place| op.ip == until.ip && runner.context.general[..16] == until.general;
+            if until.iter().any(is_there) && runner.left < limit {
                 *ip = op.ip;
                 return Stop::Place;
             }

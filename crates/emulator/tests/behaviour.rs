@@ -141,7 +141,7 @@ fn a_run_ends_where_all_registers_are_as_they_are_to_be() {
     emulator.begin();
     let mut go_on = |state: &mut State, until: Place, instructions| {
         let mut told = Told::default();
-        let limits = Limits { instructions, repetitions: None, until: Some(until) };
+        let limits = Limits { instructions, repetitions: None, until: [Some(until), None] };
         let run = emulator.go_on(state, &mut pages, &mut told, limits);
         assert_eq!(run.executed, told.ips.len() as u64, "what it ends at is not told");
         run

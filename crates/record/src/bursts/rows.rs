@@ -37,14 +37,13 @@ impl Session {
         (number, instruction)
     }
 
-    /// Says which threads have run lately.
-    pub(crate) fn offer_threads(&mut self, bursts: &Shared) {
-        let until = now() - LATELY;
-        self.recent.retain(|_, &mut last| last > until);
-        // Its first samples come later than the program does.
-        if !self.recent.is_empty() {
-            bursts.set_threads(self.recent.keys().copied());
-        }
+    /// Says which threads have run lately; `first`: that of the program, whose first samples come later than it does.
+    pub(crate) fn offer_threads(&mut self, bursts: &Shared, first: (i32, i32)) {
+        let now = now();
+        self.recent.retain(|_, &mut last| last > now - LATELY);
+        let known = self.recent.keys().copied();
+        let first = self.survey.has_no_samples().then_some(first);
+        bursts.set_threads(known.chain(first).filter(|_| self.window.contains(now)));
     }
 
     /// Applies a burst.

@@ -31,12 +31,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const THINNED_AFTER: u64 = 16_384;
 /// How much of what bursts cost is known from the last one.
 const NEWS: f64 = 0.1;
+/// Measurements of what the processor can, before any burst.
+const MEASUREMENTS: usize = 10;
 /// Threads that may be refused before any was stopped.
 const MOST_REFUSALS: u32 = 20;
 /// Repetitions of string instructions that may come on each of them.
 const REPETITIONS: u64 = 16;
 /// Of a burst.
-const LIMITS: Limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS), until: None };
+const LIMITS: Limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS), until: [None; 2] };
 /// Code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
 /// What the kernel says to itself of system calls that are begun again (`ERESTARTSYS` and its like).
@@ -139,7 +141,7 @@ impl<'a> Worker<'a> {
             taken: 0,
             stopped: Duration::ZERO,
             worked: Duration::ZERO,
-            fastest: 0.0,
+            fastest: (0..MEASUREMENTS).map(|_| retire::most_per_ns()).fold(0.0, f64::max),
             timer: Timer::new(of.tick),
             refusals: 0,
         })
@@ -222,10 +224,12 @@ impl<'a> Worker<'a> {
     /// Stops a thread, follows it and lets it go: the moment when it stood, why it was followed no further, and bursts, which
     /// stand for `time`.
     fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Vec<Burst>), No> {
-        // Others were looked at since: whoever sleeps by now is not to be woken.
-        running_on(of.pid, of.tid).ok_or(No::Not)?;
+        let is_running = || running_on(of.pid, of.tid).ok_or(No::Not);
+        is_running()?;
         let seen = self.timer.watch(of.tid, self.share, &mut self.random);
         self.rehearse(of, seen.last());
+        // Whoever sleeps by now is not to be woken.
+        is_running()?;
         let stopped = match Stopped::stop(of.tid) {
             Ok(stopped) => stopped,
             Err(NotStopped::Gone | NotStopped::Busy) => return Err(No::Not),

@@ -1,7 +1,7 @@
 //! How fast a thread goes, measured.
 //!
 //! ```text
-//!   a clock of its own for the thread:   sample ── 50 us ── sample ── 50 us ── sample          registers of each; it is not stopped
+//!   a clock of its own for the thread:   sample ── 40 us ── sample ── 40 us ── sample          registers of each; it is not stopped
 //!                                           │
 //!   emulated from the first on, until the registers are those of the next: so many instructions in that time
 //! ```
@@ -35,12 +35,12 @@ const SAMPLES: f64 = 5.5;
 const RING: usize = 4096;
 /// Two samples are so many periods apart at most; else the thread was in the kernel, or somebody else had its CPU.
 const APART: f64 = 1.2;
-/// Instructions that are emulated for a timing.
+/// Instructions that are emulated for a timing, if that may be more than for one interval.
 const MOST: u64 = 1_000_000;
 /// Instructions in a nanosecond at most: more were never seen in code that does something.
 const FASTEST: f64 = 14.0;
 /// After so many more the same registers are taken to come once only.
-const ONCE: u64 = 4096;
+const ONCE: u64 = 1 << 16;
 /// What emulation may take before its share of the time is that long.
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// Addresses of code which are taken to go alike, as far as it matters whether they are timed again: 256 bytes.
@@ -61,8 +61,9 @@ pub struct Timer {
     tick: f64,
     /// Timings by process and code, whether anything came of them or not.
     tried: FxHashMap<(i32, u64), u32>,
-    /// How probable (0..1) it is that a thread is sampled at all, for that costs it some samples' time.
+    /// How probable (0..1) it is that a thread is sampled for a timing, for that costs it some samples' time.
     looks: f64,
+    cpus: f64,
 }
 
 /// Where a thread was, at a time in nanoseconds.
@@ -84,7 +85,8 @@ impl Seen {
 impl Timer {
     /// `tick`: nanoseconds of a thread's time that a sample takes.
     pub fn new(tick: f64) -> Self {
-        Self { began: Instant::now(), spent: Duration::ZERO, tick, tried: FxHashMap::default(), looks: 1.0 }
+        let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+        Self { began: Instant::now(), spent: Duration::ZERO, tick, tried: FxHashMap::default(), looks: 1.0, cpus }
     }
 
     fn period(&self) -> f64 {
@@ -94,7 +96,7 @@ impl Timer {
     /// Samples a thread for a moment, if emulation, which may take `share` of the time of each CPU, has some left. Nothing if the kernel
     /// refuses: samples are one of several grounds for what they tell.
     pub fn watch(&self, tid: i32, share: f64, random: &mut Random) -> Vec<Seen> {
-        let left = self.began.elapsed().mul_f64(share * cpus()) + AT_ONCE;
+        let left = self.began.elapsed().mul_f64(share * self.cpus) + AT_ONCE;
         if self.spent > left || random.uniform() > self.looks {
             return Vec::new();
         }
@@ -155,36 +157,34 @@ impl Timer {
         *tried += 1;
         let began = Instant::now();
         let mut state = first.state(near);
-        let (mut work, mut reached) = (Work::default(), None);
+        let (mut work, mut ran, mut done) = (Work::default(), 0.0, 0.0);
         pages.begin(pid);
         emulator.begin();
         let most = |nanoseconds: f64| (fastest.min(FASTEST) * nanoseconds) as u64;
+        // Registers that come again were perhaps there before they were found: nobody knows when it was.
+        let mut once = true;
+        let mut from = None;
+        let mut go_on = |state: &mut State, work: &mut Work, instructions, from: Option<Place>, to: Option<Place>| {
+            let limits = Limits { instructions, repetitions: Some(MOST), until: [to, from] };
+            (emulator.go_on(state, pages, work, limits).stop == Stop::Place).then(|| state.place())
+        };
         for two in seen.windows(2) {
             let apart = (two[1].time - two[0].time) as f64;
-            // Whether there is time for another is to be the same for the fast and the slow.
-            let may = apart > 2.0 * self.tick && apart < APART * period && work.instructions + most(apart) <= MOST;
-            let limits = Limits { instructions: most(apart), repetitions: Some(MOST), until: Some(two[1].place) };
-            if !may || emulator.go_on(&mut state, pages, &mut work, limits).stop != Stop::Place {
+            let may = apart > 2.0 * self.tick && apart < APART * period;
+            if !may || from.is_some() && work.instructions + most(apart) > MOST {
                 break;
             }
-            let ran = reached.map_or(0.0, |(_, ran, _)| ran) + apart - self.tick;
-            reached = Some((two[1].place, ran, work.done()));
+            let reached = go_on(&mut state, &mut work, most(apart), from, Some(two[1].place));
+            once &= reached.is_none() || reached != from;
+            if reached != Some(two[1].place) {
+                break;
+            }
+            (ran, done, from) = (ran + apart - self.tick, work.done(), reached);
         }
-        // Who comes there again with the same registers may have been there before.
-        let mut once = |place| {
-            let limits = Limits { instructions: ONCE, repetitions: Some(ONCE), until: Some(place) };
-            emulator.go_on(&mut state, pages, &mut (), limits).stop != Stop::Place
-        };
-        let found = reached.filter(|(place, ..)| once(*place));
+        once &= from.is_some() && go_on(&mut state, &mut work, ONCE, from, None).is_none();
         self.spent += began.elapsed();
-        let (_, ran, done) = found?;
-        Some(Timed { ip: first.place.ip, speed: done / ran })
+        (once && ran > 0.0).then(|| Timed { ip: first.place.ip, speed: done / ran })
     }
-}
-
-/// CPUs that there are.
-fn cpus() -> f64 {
-    std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64)
 }
 
 /// Counts instructions, repetitions of string instructions as they are in [`super::Burst`].
@@ -245,8 +245,16 @@ mod tests {
 
     #[test]
     fn a_loop_goes_as_fast_as_it_says() {
+        /// Ends the loop, also where the test fails.
+        struct End<'a>(&'a AtomicBool);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
         let (fastest, done, tid) = (AtomicU64::new(0), AtomicBool::new(false), AtomicI32::new(0));
         std::thread::scope(|scope| {
+            let end = End(&done);
             scope.spawn(|| {
                 // SAFETY: no arguments, no effects.
                 tid.store(unsafe { libc::gettid() }, Ordering::Relaxed);
@@ -264,9 +272,10 @@ mod tests {
                 let both = (&mut emulator, &mut pages);
                 speeds.extend(timer.time(&seen, &State::new(), both, pid, 20.0, &mut random).map(|of| of.speed));
             }
-            done.store(true, Ordering::Relaxed);
+            drop(end);
             // The kernel may refuse to sample: then nothing is measured.
-            let refused = attr::open(&clock_attr(1_000_000), 0, -1).is_err();
+            let event = attr::open(&clock_attr(1_000_000), 0, -1).ok();
+            let refused = event.and_then(|event| Ring::map(event, RING).ok()).is_none();
             assert!(refused || speeds.len() == 5, "{speeds:?}");
             let told = fastest.load(Ordering::Relaxed) as f64 / 1e6;
             // What a sample costs is not known here; others may have half of the core.

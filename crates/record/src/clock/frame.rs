@@ -59,82 +59,118 @@ impl Slot {
             && other.displacement < self.displacement + self.bytes()
     }
 
+    fn address(self, machine: &Machine) -> Option<u64> {
+        Some(machine.register(self.base)?.wrapping_add(self.displacement as u64))
+    }
+
     /// What it held at a sample, whose `stack` are the bytes from the stack pointer on.
     pub fn value(self, machine: &Machine, stack: &[u8]) -> Option<u64> {
-        let address = machine.register(self.base)?.wrapping_add(self.displacement as u64);
-        let at = usize::try_from(address.wrapping_sub(machine.register(STACK_POINTER)?)).ok()?;
-        let bytes = stack.get(at..at.checked_add(self.bytes() as usize)?)?;
-        Some(match self.wide {
-            true => u64::from_le_bytes(bytes.try_into().ok()?),
-            false => u32::from_le_bytes(bytes.try_into().ok()?).into(),
-        })
+        let above = self.address(machine)?.wrapping_sub(machine.register(STACK_POINTER)?);
+        value_of(stack, above, self.bytes() as u32)
     }
 }
 
-/// What places hold while the instructions around a sample are executed, or undone, from what they held at the sample.
+/// What the frame holds while the instructions around a sample are executed, or undone, from what it held at the sample.
 pub struct Frame<'a> {
-    sample: &'a Machine,
+    /// Its stack pointer, and the bytes from there on.
+    pointer: Option<u64>,
     stack: &'a [u8],
-    /// Places that were written since, with as many bytes, and what they hold, the latest last.
-    written: Vec<(Slot, u32, Option<u64>)>,
+    written: Vec<Written>,
+}
+
+/// What was written since, at an address; no value: it is not known. The latest stands last.
+struct Written {
+    address: u64,
+    bytes: u32,
+    value: Option<u64>,
 }
 
 impl<'a> Frame<'a> {
-    /// At the sample, whose `stack` are the bytes from the stack pointer on.
-    pub fn new(sample: &'a Machine, stack: &'a [u8]) -> Self {
-        Self { sample, stack, written: Vec::new() }
+    /// At a sample, whose `stack` are the bytes from the stack pointer on.
+    pub fn new(sample: &Machine, stack: &'a [u8]) -> Self {
+        Self { pointer: sample.register(STACK_POINTER), stack, written: Vec::new() }
     }
 
-    fn value(&self, slot: Slot) -> Option<u64> {
-        match self.written.iter().rev().find(|(of, bytes, _)| slot.meets(*of, *bytes)) {
-            Some((of, _, value)) if *of == slot => *value,
+    fn value(&self, address: u64, bytes: u32) -> Option<u64> {
+        let end = |address: u64, bytes: u32| address.saturating_add(bytes.into());
+        let meets = |of: &&Written| address < end(of.address, of.bytes) && of.address < end(address, bytes);
+        match self.written.iter().rev().find(meets) {
+            Some(of) if (of.address, of.bytes) == (address, bytes) => of.value,
             Some(_) => None,
-            None => slot.value(self.sample, self.stack),
+            None => value_of(self.stack, address.wrapping_sub(self.pointer?), bytes),
         }
     }
 
-    /// Executes what `op` does with a place, and loads from one. Not the rest of what it does.
+    /// Executes an instruction: the registers, and what it stores in the frame and loads from there.
     pub fn step(&mut self, op: &Op, machine: &mut Machine) {
-        let Some((slot, used)) = place(op) else { return self.forget(op) };
-        let value = match used {
-            SlotUse::Load { to } => {
-                // Whether its sign is extended is not said.
-                let value = self.value(slot).filter(|value| slot.wide || *value <= i32::MAX as u64);
-                return value.into_iter().for_each(|value| machine.learn(to, value));
+        let mut loaded = None;
+        match place(op, machine) {
+            Some((address, bytes, used)) => {
+                let value = match used {
+                    SlotUse::Load { to } => {
+                        // Whether its sign is extended is not said.
+                        let value = self.value(address, bytes).filter(|value| bytes == 8 || *value <= i32::MAX as u64);
+                        loaded = value.map(|value| (to, value));
+                        None
+                    }
+                    SlotUse::Store { from } => Some(machine.register(from)),
+                    SlotUse::Add(by) => Some(self.value(address, bytes).map(|value| value.wrapping_add(by as u64))),
+                    SlotUse::Write => Some(None),
+                    SlotUse::Compare(_) | SlotUse::CompareTo(_) => None,
+                };
+                value.into_iter().for_each(|value| self.set(address, bytes, value));
             }
-            SlotUse::Store { from } => machine.register(from),
-            SlotUse::Add(by) => self.value(slot).map(|value| value.wrapping_add(by as u64)),
-            SlotUse::Write => None,
-            SlotUse::Compare(_) | SlotUse::CompareTo(_) => return,
-        };
-        self.set(slot, value);
+            None => self.forget(op, machine),
+        }
+        machine.step(op);
+        loaded.into_iter().for_each(|(to, value)| machine.learn(to, value));
     }
 
-    /// Goes back to what places held before `op`.
-    pub fn unstep(&mut self, op: &Op) {
-        let Some((slot, used)) = place(op) else { return self.forget(op) };
-        match used {
-            SlotUse::Add(by) => self.set(slot, self.value(slot).map(|value| value.wrapping_sub(by as u64))),
-            SlotUse::Store { .. } | SlotUse::Write => self.set(slot, None),
-            SlotUse::Load { .. } | SlotUse::Compare(_) | SlotUse::CompareTo(_) => {}
+    /// Goes back to the state before an instruction.
+    pub fn unstep(&mut self, op: &Op, machine: &mut Machine) {
+        machine.unstep(op);
+        match place(op, machine) {
+            Some((address, bytes, SlotUse::Add(by))) => {
+                let value = self.value(address, bytes).map(|value| value.wrapping_sub(by as u64));
+                self.set(address, bytes, value);
+            }
+            Some((address, bytes, SlotUse::Store { .. } | SlotUse::Write)) => self.set(address, bytes, None),
+            Some((.., SlotUse::Load { .. } | SlotUse::Compare(_) | SlotUse::CompareTo(_))) => {}
+            None => self.forget(op, machine),
         }
     }
 
-    fn set(&mut self, slot: Slot, value: Option<u64>) {
-        let value = value.map(|value| if slot.wide { value } else { value & 0xffff_ffff });
-        self.written.push((slot, slot.bytes() as u32, value));
+    fn set(&mut self, address: u64, bytes: u32, value: Option<u64>) {
+        let value = value.map(|value| if bytes == 8 { value } else { value & 0xffff_ffff });
+        self.written.push(Written { address, bytes, value });
     }
 
     /// What is written in another way holds nothing that is known.
-    fn forget(&mut self, op: &Op) {
-        let writes = op.operands.iter().flatten().filter(|operand| operand.access == Access::Write);
-        self.written.extend(writes.filter_map(|operand| Some((Slot::of(operand)?, operand.bytes, None))));
+    fn forget(&mut self, op: &Op, machine: &Machine) {
+        let writes = |operand: &&Operand| operand.access as i32 & Access::Write as i32 != 0;
+        for operand in op.operands.iter().flatten().filter(writes) {
+            if let Some(address) = machine.address(operand) {
+                self.set(address, operand.bytes, None);
+            }
+        }
     }
 }
 
-/// The place that an instruction uses, and how.
-fn place(op: &Op) -> Option<(Slot, SlotUse)> {
-    Some((Slot::of(op.operands[0].as_ref()?)?, op.slot?))
+/// The address and the bytes of the place that an instruction uses, and how it does.
+fn place(op: &Op, machine: &Machine) -> Option<(u64, u32, SlotUse)> {
+    let slot = Slot::of(op.operands[0].as_ref()?)?;
+    Some((slot.address(machine)?, slot.bytes() as u32, op.slot?))
+}
+
+/// An integer of four or eight bytes among those of a stack.
+fn value_of(stack: &[u8], at: u64, bytes: u32) -> Option<u64> {
+    let at = usize::try_from(at).ok()?;
+    let bytes = stack.get(at..at.checked_add(bytes as usize)?)?;
+    Some(match bytes.len() {
+        8 => u64::from_le_bytes(bytes.try_into().ok()?),
+        4 => u32::from_le_bytes(bytes.try_into().ok()?).into(),
+        _ => return None,
+    })
 }
 
 /// What an instruction does with the frame, if that is all that it does with memory.

@@ -13,6 +13,9 @@ use super::machine::Machine;
 /// Instructions that rule "forward" follows before it gives up.
 const FORWARD_LIMIT: usize = 96;
 
+/// Instructions of a block before a sample that are undone, and executed once more: of one that goes on and on the last ones tell.
+const MOST_REPLAYED: usize = 512;
+
 /// An access that a sample shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
@@ -91,15 +94,10 @@ fn before(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Option
 /// Registers before the instruction in front of `at`, as far as they can be had by executing its block once more.
 fn replayed(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Machine {
     let (first, _) = code.block(at - 1);
+    let first = first.max(at.saturating_sub(MOST_REPLAYED));
     let (mut earlier, mut frame) = (*machine, Frame::new(machine, stack));
-    for op in code.ops[first..at].iter().rev() {
-        earlier.unstep(op);
-        frame.unstep(op);
-    }
-    for op in &code.ops[first..at - 1] {
-        earlier.step(op);
-        frame.step(op, &mut earlier);
-    }
+    code.ops[first..at].iter().rev().for_each(|op| frame.unstep(op, &mut earlier));
+    code.ops[first..at - 1].iter().for_each(|op| frame.step(op, &mut earlier));
     earlier
 }
 
@@ -209,15 +207,14 @@ fn spread(
     };
     // Backward from the sample, undoing what can be undone.
     let (mut earlier, mut frame) = (*machine, Frame::new(machine, stack));
-    for n in (first..at.min(last + 1)).rev() {
-        earlier.unstep(&code.ops[n]);
-        frame.unstep(&code.ops[n]);
+    let from = first.max(at.saturating_sub(MOST_REPLAYED));
+    for n in (from..at.min(last + 1)).rev() {
+        frame.unstep(&code.ops[n], &mut earlier);
         add(n, &earlier);
     }
     // Once more from the beginning: what was loaded from the frame, and is overwritten by now.
-    for n in first..at.min(last + 1) {
+    for n in from..at.min(last + 1) {
         add(n, &earlier);
-        earlier.step(&code.ops[n]);
         frame.step(&code.ops[n], &mut earlier);
     }
     // Forward to the end of the block.
@@ -225,7 +222,6 @@ fn spread(
         let (mut later, mut frame) = (*machine, Frame::new(machine, stack));
         for n in at.max(first)..=last {
             add(n, &later);
-            later.step(&code.ops[n]);
             frame.step(&code.ops[n], &mut later);
         }
         // Once round a loop of one block: the same accesses, one pass later, for what could not be undone.
@@ -233,7 +229,6 @@ fn spread(
         {
             for n in first..at.min(last + 1) {
                 add(n, &later);
-                later.step(&code.ops[n]);
                 frame.step(&code.ops[n], &mut later);
             }
         }
@@ -398,6 +393,25 @@ mod tests {
         let mut found = Vec::new();
         accesses(&code, &mut Recovery::default(), 5, (&machine, &[]), &mut found);
         assert!(found.iter().all(|found| found.operand.bytes == 8), "{found:?}");
+    }
+
+    #[test]
+    fn another_functions_frame_tells_nothing() {
+        // mov rax,[rbp-8]; mov eax,[rax]; leave; ret: at `ret` rbp is the caller's.
+        let code = Code::decode(&[0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00, 0xc9, 0xc3], 0x1000, true);
+        let machine = Machine::new(registers(&[(4, 0x7fe8), (5, 0x8000)]), 0, 0, None);
+        let stack: Vec<u8> = (0..32).map(|n| n % 8 * 16).collect();
+        let mut found = Vec::new();
+        accesses(&code, &mut Recovery::default(), 3, (&machine, &stack), &mut found);
+        assert!(found.iter().all(|found| found.op > 1), "{found:?}");
+        // Nor does a place that was changed: mov rax,[rbp-8]; xor [rbp-8],rdx; mov rbx,[rbp-8]; mov ecx,[rbx]; nop.
+        let code =
+            [0x48, 0x8b, 0x45, 0xf8, 0x48, 0x31, 0x55, 0xf8, 0x48, 0x8b, 0x5d, 0xf8, 0x8b, 0x0b, 0x90, 0xeb, 0xef];
+        let code = Code::decode(&code, 0x1000, true);
+        let machine = Machine::new(registers(&[(4, 0x7fe0), (5, 0x7ff0), (2, 1)]), 0, 0, None);
+        // Sampled at its beginning, when the `xor` is still to come.
+        accesses(&code, &mut Recovery::default(), 0, (&machine, &stack), &mut found);
+        assert!(found.iter().all(|found| found.op != 3), "{found:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! How fast two states are beside each other follows from how often bursts that began in the one came to the other, and back. A
 //! program that does one thing and then another has parts between which none goes: [`super::flow`] gives each such part rates that are
 //! right among themselves, and does not tell by how much all of them are off. Where a loop's counter tells how often some of the part's
-//! code ran, that does; else how fast it went when that was measured ([`super::timed`]), and what its fastest code takes ([`super::pace`]); else the part is taken to be as fast as the others.
+//! code ran, that does; else how fast it went when that was measured ([`super::timed`]); else what its fastest code takes ([`super::pace`]); else the part is taken to be as fast as the others.
 
 use rustc_hash::FxHashMap;
 

@@ -200,6 +200,11 @@ impl Survey {
         self.at_data[stretch] += u64::from(at_data);
     }
 
+    /// Whether no sample was told of yet.
+    pub fn has_no_samples(&self) -> bool {
+        self.samples.iter().all(|samples| *samples == 0.0)
+    }
+
     /// Samples at data accesses where a burst was, too.
     pub fn covered(&self) -> u64 {
         self.at_data.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(samples, _)| samples).sum()

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   v_s     mean of the speeds that were measured where the thread was in state s, and once more of all of the class
-//!   c   =   sum over s  T_s v_s  /  sum over s  T_s r_s        T_s: time in s, r_s: its rate beside the others of the class
+//!   v   =   sum over s  T_s v_s  /  sum over s  T_s            T_s: time in s, over the states with timings
+//!   c   =   v / r                                              r: the mean rate of the class by bursts, over all of its states
 //! ```
 //!
 //! Moments are drawn from time, and all are about as long, so the mean of speeds is that of the instructions in a time. They are long
@@ -77,7 +78,7 @@ impl Class {
 
     /// `usual`: the variance of the logarithms of speeds in a class.
     fn pace(&self, usual: f64, mean: f64) -> Pace {
-        let variance = (self.timings * self.deviation + PRIOR * usual) / (self.timings + PRIOR);
+        let variance = (self.timings * self.deviation + PRIOR * usual) / (self.timings - 1.0 + PRIOR);
         let error = (variance / self.timings).sqrt().hypot(OF_TIMING).hypot(BETWEEN_CLASSES * self.elsewhere);
         Pace { rate: self.speed / mean, error }
     }
