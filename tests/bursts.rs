@@ -69,6 +69,24 @@ fn code_without_counters_is_counted() {
     assert!(early.len() >= 3, "{early:?}");
 }
 
+#[test]
+fn nobody_is_followed_outside_of_the_window() {
+    let source = r#"
+        #include <time.h>
+        int main(void) {
+            volatile long n = 0;
+            struct timespec t;
+            do for (int i = 0; i < 1000; i++) n += i; while (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_nsec < 600000000);
+        }"#;
+    let place = Place::together();
+    let program = place.compile("gcc", "busy", source, &["-O1"]);
+    let options = ["--bursts", "--after", "1h"].map(String::from);
+    Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().success();
+    let dataset = Dataset::open(&place.dataset()).expect("a recording");
+    let bursts = dataset.meta().sampler.bursts.expect("bursts");
+    assert_eq!((bursts.taken, bursts.stopped), (0, 0), "{bursts:?}");
+}
+
 /// A list is walked from page to page, and no counter moves in steps. Bursts tell how often, and samples, of which there are more, where.
 #[test]
 fn samples_tell_where_bursts_count() {
