@@ -80,7 +80,7 @@ fn nobody_is_followed_outside_of_the_window() {
         }"#;
     let place = Place::together();
     let program = place.compile("gcc", "busy", source, &["-O1"]);
-    let options = ["--bursts", "--after", "1h"].map(String::from);
+    let options = ["--bursts", "--after", "60m"].map(String::from);
     Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().success();
     let dataset = Dataset::open(&place.dataset()).expect("a recording");
     let bursts = dataset.meta().sampler.bursts.expect("bursts");
