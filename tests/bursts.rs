@@ -54,7 +54,8 @@ fn code_without_counters_is_counted() {
     assert!(far.cost.share > 2.0 * exact, "{} {exact}", far.cost.share);
     assert!((found - exact).abs() < 0.04, "{found} {exact}");
     assert!(far.accesses.ground.is_some_and(|ground| ground > 0.5), "{far:?}");
-    assert!(far.accesses.writes < 0.1 * far.accesses.reads, "{far:?}");
+    // It is filled once.
+    assert!(far.accesses.writes < far.accesses.reads && far.accesses.writes < 2.0 * f64::from(1 << 22), "{far:?}");
     // How many there were follows from how fast code goes, by samples; that may be off by twice as much in one run of many.
     let dataset = Dataset::open(&place.dataset()).expect("a recording");
     let bursts = dataset.meta().sampler.bursts.expect("bursts");
