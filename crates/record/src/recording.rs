@@ -246,7 +246,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let reader = (!segments.is_empty()).then(|| LibraryReader::of(segments, interval));
     let bursts = options.bursts.map(|_| Arc::new(Shared::default()));
     session.bursts = bursts.is_some();
-    bursts.iter().for_each(|bursts| session.offer_threads(bursts, (running.pid, running.pid)));
+    bursts.iter().for_each(|bursts| session.offer_threads(bursts, Some((running.pid, running.pid))));
     let taker = bursts.as_ref().zip(options.bursts).map(|(shared, share)| {
         let taker = Taker { shared: shared.clone(), share, tick: meta.sampler.tick_cost };
         std::thread::spawn(move || taker.run())
@@ -477,7 +477,7 @@ fn watch(
             }
             collector.scan(events, reader, bursts, session);
             if let Some(bursts) = bursts {
-                session.offer_threads(bursts, (running.pid, running.pid));
+                session.offer_threads(bursts, ended.is_none().then_some((running.pid, running.pid)));
             }
             if asked.elapsed() >= ask_after {
                 let began = Instant::now();

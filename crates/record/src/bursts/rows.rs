@@ -37,12 +37,12 @@ impl Session {
         (number, instruction)
     }
 
-    /// Says which threads have run lately; `first`: that of the program, whose first samples come later than it does.
-    pub(crate) fn offer_threads(&mut self, bursts: &Shared, first: (i32, i32)) {
+    /// Says which threads have run lately; `first`: that of the program while this runs, whose first samples come later than it does.
+    pub(crate) fn offer_threads(&mut self, bursts: &Shared, first: Option<(i32, i32)>) {
         let now = now();
         self.recent.retain(|_, &mut last| last > now - LATELY);
         let known = self.recent.keys().copied();
-        let first = self.survey.has_no_samples().then_some(first);
+        let first = first.filter(|_| self.survey.has_no_samples());
         bursts.set_threads(known.chain(first).filter(|_| self.window.contains(now)));
     }
 

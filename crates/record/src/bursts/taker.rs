@@ -12,7 +12,7 @@ use numamma_process::{NotStopped, Stopped};
 use super::memory::Pages;
 use super::retire;
 use super::threads::{Candidate, choose, running_on, with_new_ones};
-use super::timing::{Seen, Timer};
+use super::timing::{Glimpse, Timer};
 use super::trace::{Moment, Trace};
 use super::{Burst, Shared};
 use crate::clock::counts::resample::Random;
@@ -260,7 +260,7 @@ impl<'a> Worker<'a> {
 
     /// Follows a thread that goes on, from where it was seen or is about now: code that it comes by is decoded then before it is
     /// held, and which pages are needed is known.
-    fn rehearse(&mut self, of: Candidate, seen: Option<&Seen>) {
+    fn rehearse(&mut self, of: Candidate, seen: Option<&Glimpse>) {
         let Some(mut state) = (match seen {
             Some(seen) => Some(seen.state(&self.latest)),
             None => self.timer.glance(of.tid).map(|seen| seen.state(&self.latest)),

@@ -68,13 +68,13 @@ pub struct Timer {
 
 /// Where a thread was, at a time in nanoseconds.
 #[derive(Debug)]
-pub struct Seen {
+pub struct Glimpse {
     time: i64,
     place: Place,
     flags: u64,
 }
 
-impl Seen {
+impl Glimpse {
     /// The thread's registers, as far as that tells; others as in `like`.
     pub fn state(&self, like: &State) -> State {
         let Place { ip, general } = self.place;
@@ -95,7 +95,7 @@ impl Timer {
 
     /// Samples a thread for a moment, if emulation, which may take `share` of the time of each CPU, has some left. Nothing if the kernel
     /// refuses: samples are one of several grounds for what they tell.
-    pub fn watch(&self, tid: i32, share: f64, random: &mut Random) -> Vec<Seen> {
+    pub fn watch(&self, tid: i32, share: f64, random: &mut Random) -> Vec<Glimpse> {
         let left = self.began.elapsed().mul_f64(share * self.cpus) + AT_ONCE;
         if self.spent > left || random.uniform() > self.looks {
             return Vec::new();
@@ -104,12 +104,12 @@ impl Timer {
     }
 
     /// Where a thread is about now.
-    pub fn glance(&self, tid: i32) -> Option<Seen> {
+    pub fn glance(&self, tid: i32) -> Option<Glimpse> {
         self.sample(tid, 1.5)?.pop()
     }
 
     /// Samples a thread for as many periods.
-    fn sample(&self, tid: i32, periods: f64) -> Option<Vec<Seen>> {
+    fn sample(&self, tid: i32, periods: f64) -> Option<Vec<Glimpse>> {
         let clock = clock_attr(self.period() as u64);
         let attr = Attr {
             sample_type: clock.sample_type & !attr::SAMPLE_STACK_USER,
@@ -128,7 +128,7 @@ impl Timer {
         let seen = |record| match record {
             Record::Sample { time, ip, registers, .. } => {
                 let general = *registers.general.first_chunk()?;
-                Some(Seen { time, place: Place { ip, general }, flags: registers.flags })
+                Some(Glimpse { time, place: Place { ip, general }, flags: registers.flags })
             }
             _ => None,
         };
@@ -139,7 +139,7 @@ impl Timer {
     /// instructions that the processor retires in a nanosecond. Code that was timed often is not always timed again.
     pub fn time(
         &mut self,
-        seen: &[Seen],
+        seen: &[Glimpse],
         near: &State,
         (emulator, pages): (&mut Emulator, &mut Pages),
         pid: i32,

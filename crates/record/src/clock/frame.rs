@@ -2,7 +2,6 @@
 //! bytes above the stack pointer, so their values are known as those of registers are.
 
 use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind, Register};
-
 use numamma_trace::Access;
 
 use super::lift::{Op, Operand, STACK_POINTER, Value};

@@ -183,16 +183,19 @@ fn spread(
     recovery.operands.resize(code.ops.len(), [0; 2]);
     recovery.blocks[first] += 1;
 
-    let mut done = vec![false; last + 1 - first];
+    let mut done = vec![[false; 2]; last + 1 - first];
+    // Whether all addresses of an instruction are known by now.
     let mut add = |n: usize, machine: &Machine| {
-        if std::mem::replace(&mut done[n - first], true) {
-            return;
-        }
+        let mut known = true;
         for (slot, operand) in code.ops[n].operands.iter().enumerate().filter_map(|(slot, o)| Some((slot, (*o)?))) {
+            if done[n - first][slot] {
+                continue;
+            }
             let Some(addr) = machine.address(&operand) else {
-                done[n - first] = false;
+                known = false;
                 continue;
             };
+            done[n - first][slot] = true;
             let seen = &mut recovery.operands[n][slot];
             *seen += 1;
             // Each pass makes the access once; it was recovered in `seen` of the block's samples. The ratio is kept
@@ -204,18 +207,23 @@ fn spread(
                 None => found.push(Found { op: n, operand, addr, rule: Rule::Spread, accesses }),
             }
         }
+        known
     };
+
     // Backward from the sample, undoing what can be undone.
     let (mut earlier, mut frame) = (*machine, Frame::new(machine, stack));
     let from = first.max(at.saturating_sub(MOST_REPLAYED));
+    let mut known = true;
     for n in (from..at.min(last + 1)).rev() {
         frame.unstep(&code.ops[n], &mut earlier);
-        add(n, &earlier);
+        known &= add(n, &earlier);
     }
     // Once more from the beginning: what was loaded from the frame, and is overwritten by now.
-    for n in from..at.min(last + 1) {
-        add(n, &earlier);
-        frame.step(&code.ops[n], &mut earlier);
+    if !known {
+        for n in from..at.min(last + 1) {
+            add(n, &earlier);
+            frame.step(&code.ops[n], &mut earlier);
+        }
     }
     // Forward to the end of the block.
     if at <= last {
@@ -393,6 +401,14 @@ mod tests {
         let mut found = Vec::new();
         accesses(&code, &mut Recovery::default(), 5, (&machine, &[]), &mut found);
         assert!(found.iter().all(|found| found.operand.bytes == 8), "{found:?}");
+    }
+
+    #[test]
+    fn an_operand_is_counted_once_though_the_other_is_unknown() {
+        // mov rax,[rax]; push qword [rax+8]; xor eax,eax; nop: at the `nop` nothing tells of rax.
+        let found = run(&[0x48, 0x8b, 0x00, 0xff, 0x70, 0x08, 0x31, 0xc0, 0x90], 0x1008, registers(&[(4, 0x7ff0)]));
+        let pushed: Vec<f32> = found.iter().filter(|found| found.addr == 0x7ff0).map(|found| found.accesses).collect();
+        assert_eq!(pushed, [1.0 / 3.0], "{found:?}");
     }
 
     #[test]
