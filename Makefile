@@ -12,7 +12,7 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test test-lab soak bench bench-heap intervals validate lint clean
+.PHONY: help setup build web demo test test-lab soak bench bench-heap intervals validate judge lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
@@ -75,6 +75,11 @@ validate: ## compare estimated counts of accesses with exact ones of the same wo
 	@scripts/setup --for test
 	cargo build $(LOCKED) --workspace --bin numamma --bin validate
 	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/validate $(VALIDATE)
+
+judge: ## how often what is stated of random programs holds: make judge N=200 SEED=1 (JUDGE=--odd, --even, --mode bursts, --verbose, --again)
+	@scripts/setup --for test
+	cargo build $(LOCKED) --workspace --bin numamma --bin judge
+	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/judge N=$(or $(N),200) SEED=$(or $(SEED),1) $(JUDGE)
 
 lint: ## check format, lints and the rules of the source tree
 	@scripts/setup --for build

@@ -10,7 +10,7 @@
 //! - [`addresses`] and [`traces`]: programs for exact recordings, whose accesses are known;
 //! - [`recording`]: one that a whole test program looks at;
 //! - [`guest`]: guests with several nodes;
-//! - [`programs`]: programs that nobody here wrote.
+//! - [`programs`]: programs that nobody here wrote; [`random`]: programs that nobody wrote.
 //!
 //! Environment: `NUMAMMA_BIN` (the binary to test), `NUMAMMA_REQUIRE_PROGRAMS=1` (a missing program fails its test),
 //! `NUMAMMA_TEST_SECONDS` (length of a workload's run, a factor), `NUMAMMA_TEST_SORT_MB` (what `sort` sorts).
@@ -22,6 +22,7 @@ pub mod guest;
 pub mod interval;
 pub mod place;
 pub mod programs;
+pub mod random;
 pub mod recording;
 pub mod report;
 pub mod run;

@@ -299,7 +299,7 @@ fn accesses(number: GroupId, counters: &Counters) -> Accesses {
             true => Some(0.0),
             false => accuracy.and_then(|accuracy| accuracy.error(number, counters)),
         },
-        ground: accuracy.map(|accuracy| accuracy.ground(number, counters)),
+        ground: accuracy.map(|accuracy| accuracy.stated_ground(number, counters)),
     }
 }
 

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::lift::{Code, Effect, STACK_POINTER};
 use super::super::machine::Machine;
-use super::graph::{Counter, Graph, Place, Step};
+use super::graph::{Counter, Graph, Loop, Place, Step};
 
 /// A pair of samples with more samples of the thread between them is not taken for one stay in a loop.
 const LONGEST_GAP: u64 = 64;
@@ -215,10 +215,12 @@ impl Evidence {
                 continue;
             }
             let before = State { machine: &last.machine, slots: &last.slots };
-            for (counter, evidence) in of.counters.iter().zip(&mut self.loops[n]) {
+            let entered_anew = !is_one_stay(of, before, state);
+            for (number, (counter, evidence)) in of.counters.iter().zip(&mut self.loops[n]).enumerate() {
                 let pairs = &mut evidence.gaps[gap_of(own)];
-                match rounds(counter, before, state) {
-                    Some(rounds) if rounds >= 0.0 && rounds <= own as f64 * MOST_ROUNDS => {
+                let most = most_rounds(of, number, before).min(own as f64 * MOST_ROUNDS);
+                match rounds(counter, before, state).filter(|_| !entered_anew) {
+                    Some(rounds) if (0.0..=most).contains(&rounds) => {
                         pairs.good += 1;
                         pairs.rounds += rounds;
                         pairs.squares += rounds * rounds;
@@ -275,6 +277,25 @@ fn direction(code: &Code, graph: &Graph, sample: &Sample<'_>) -> Option<bool> {
     machine.taken(condition)
 }
 
+/// Whether nothing says that a loop was left and entered anew between two samples: what it does not write is as it was. Where blocks of
+/// one loop are dealt out to threads, the counter stands a whole turn further on in the next block, and only the bound tells.
+fn is_one_stay(of: &Loop, before: State<'_>, after: State<'_>) -> bool {
+    let registers = (0..16_u8).filter(|register| of.writes >> register & 1 == 0);
+    let places = registers.map(Place::Register).chain(of.tests.iter().map(|test| test.bound));
+    places.into_iter().all(|place| match (before.value(place), after.value(place)) {
+        (Some(before), Some(after)) => before == after,
+        _ => true,
+    })
+}
+
+/// The rounds that were left for a loop at a sample, by the exit conditions of one of its counters: after more it was left.
+fn most_rounds(of: &Loop, counter: usize, before: State<'_>) -> f64 {
+    let tests = of.tests.iter().filter(|test| test.counter == counter);
+    let rounds = tests.filter_map(|test| left(&of.counters[counter], test.bound, before));
+    // Where the counter stands beside its exit condition is not looked at.
+    rounds.fold(f64::INFINITY, f64::min) + 1.0
+}
+
 /// By how much a counter moved on between two samples, in rounds; less than 0 if it stood further on before. `None` if it does
 /// not count these rounds, or that is not known.
 fn rounds(counter: &Counter, before: State<'_>, after: State<'_>) -> Option<f64> {
@@ -300,4 +321,54 @@ fn left(counter: &Counter, bound: Place, state: State<'_>) -> Option<f64> {
     };
     let rounds = way.checked_div(state.step(counter.step, counter.wide)?)?;
     (rounds >= 0).then_some(rounds as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// L: add rax,[rdi+rcx*8]; inc rcx; cmp rcx,rsi; jne L; ret
+    const LOOP: &[u8] = &[0x48, 0x03, 0x04, 0xcf, 0x48, 0xff, 0xc1, 0x48, 0x39, 0xf1, 0x75, 0xf4, 0xc3];
+
+    /// Pairs of the loop's counter between samples that stand at those rounds of a loop with that bound, 100 us apart.
+    fn pairs(samples: &[(u64, u64)]) -> Pairs {
+        let code = Code::decode(LOOP, 0x1000, true);
+        let graph = Graph::of(&code);
+        let mut evidence = Evidence::default();
+        for (number, &(at, bound)) in samples.iter().enumerate() {
+            let mut registers = [0; 16];
+            (registers[1], registers[6]) = (at, bound);
+            let machine = Machine::new(registers, 0, 0, None);
+            let sample = Sample {
+                at: 1,
+                center: 0,
+                stalled: false,
+                time: number as i64 * 100_000,
+                clock: Clock { longest: 1_000_000, cost: 0 },
+                number: number as u64,
+                machine: &machine,
+                stack: &[],
+            };
+            evidence.add(&code, &graph, sample);
+        }
+        let mut all = Pairs::default();
+        evidence.loops[0][0].gaps.iter().for_each(|gap| all.join(gap));
+        all
+    }
+
+    #[test]
+    fn rounds_are_counted_within_one_stay() {
+        let all = pairs(&[(0, 90_000), (30_000, 90_000), (60_000, 90_000)]);
+        assert_eq!((all.good, all.broken, all.rounds), (2, 0, 60_000.0));
+    }
+
+    #[test]
+    fn blocks_dealt_out_to_four_threads_are_not_one_stay() {
+        // Blocks of 1000 rounds: 3000 of other threads lie between the end of one and the beginning of the next.
+        let all = pairs(&[(100, 1000), (4200, 5000), (8300, 9000), (12_400, 13_000)]);
+        assert_eq!((all.good, all.broken), (0, 3));
+        // The register with the bound may be one that the loop writes; then what was left tells.
+        let left = pairs(&[(100, 1000), (1200, 1000)]);
+        assert_eq!((left.good, left.broken), (0, 1));
+    }
 }

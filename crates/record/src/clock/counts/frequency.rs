@@ -46,6 +46,9 @@ const STALLED: f64 = 0.25;
 /// The most that a block without samples may have taken, in samples.
 const UNSEEN: f64 = 0.2;
 
+/// Instructions in a nanosecond that no processor retires: eight in a cycle of a sixth of that.
+const MOST_PER_NS: f64 = 48.0;
+
 /// What the solution rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Time {
@@ -164,8 +167,12 @@ pub fn solve(code: &Code, graph: &Graph, evidence: &Evidence, time: Time) -> Fre
             break;
         }
     }
-    let ground: Vec<Option<usize>> =
-        (0..graph.blocks.len()).map(|block| graph.loops_of(block).find(|&n| system.rates[n].is_some())).collect();
+    let impossible: Vec<bool> = (0..graph.loops.len()).map(|n| system.is_impossible(n, code, time)).collect();
+    let ground = (0..graph.blocks.len()).map(|block| {
+        let possible = graph.loops_of(block).all(|n| !impossible[n]);
+        graph.loops_of(block).find(|&n| system.rates[n].is_some()).filter(|_| possible)
+    });
+    let ground: Vec<Option<usize>> = ground.collect();
     let runs = ground.iter().enumerate().map(|(block, ground)| match ground {
         Some(_) => system.through(block),
         None => system.density[block].0,
@@ -265,6 +272,22 @@ impl<'a> System<'a> {
     fn through(&self, block: usize) -> f64 {
         let of = &self.graph.blocks[block];
         if of.out.is_empty() { self.sum(&of.into) } else { self.sum(&of.out) }
+    }
+
+    /// Whether no processor could have run a loop as often in the time that it had.
+    fn is_impossible(&self, n: usize, code: &Code, time: Time) -> bool {
+        let blocks = &self.graph.loops[n].blocks;
+        let samples: f64 = blocks.iter().map(|&block| f64::from(self.evidence.blocks[block].samples)).sum();
+        let instructions: f64 = blocks
+            .iter()
+            .map(|&block| {
+                let of = &self.graph.blocks[block];
+                self.through(block) * code.ops[of.first..=of.last].len() as f64
+            })
+            .sum();
+        // By chance it may have had some samples less.
+        let most = (samples + 3.0 * samples.sqrt() + 3.0) * time.period * MOST_PER_NS;
+        !(instructions <= most)
     }
 
     fn scale(&mut self, edges: &[usize], factor: f64) {
@@ -473,6 +496,25 @@ mod tests {
         near(found.runs[0], 2.4e6);
         near(found.runs[1], 0.6e6);
         near(found.runs[2], 2.4e6);
+    }
+
+    #[test]
+    fn a_count_that_no_processor_makes_has_no_ground() {
+        let code = Code::decode(NEST, 0x1000, true);
+        let graph = Graph::of(&code);
+        let mut evidence = evidence(&graph);
+        evidence.blocks[1] = BlockEvidence { samples: 100, stalled: 90, ..BlockEvidence::default() };
+        evidence.loops[0][0] = counter(99, 500e-6, 0);
+        // A register that is no bound: a hundred million rounds to go, in a loop that goes round in 2 us.
+        let rest = &mut evidence.loops[1][0].remaining;
+        (0..100).for_each(|n| {
+            let left = f64::from(n) * 1e6;
+            *rest = Remaining { samples: rest.samples + 1, sum: rest.sum + left, squares: rest.squares + left * left };
+        });
+        let found = solve(&code, &graph, &evidence, TIME);
+        assert_eq!(found.ground, [None; 4]);
+        // Nor is what then stands there more than time allows.
+        assert!(found.runs.iter().all(|&runs| runs < 1e8 * 1e6 / 0.03), "{:?}", found.runs);
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct Loop {
     pub blocks: Vec<usize>,
     pub counters: Vec<Counter>,
     pub tests: Vec<Test>,
+    /// Registers that it may write, as a mask: the others hold the same for as long as the loop is not left.
+    pub writes: u16,
 }
 
 /// Where a number is.
@@ -135,6 +137,7 @@ impl Graph {
                 counters.push(Counter { place, step: step.into(), wide: slot.wide });
             }
             graph.loops[n].counters = counters;
+            graph.loops[n].writes = graph.writes(code, n);
             let mut slots = std::mem::take(&mut graph.slots);
             graph.loops[n].tests = graph.tests(code, n, &frame, &mut slots);
             graph.slots = slots;
@@ -303,7 +306,7 @@ impl Graph {
                 }
             }
             blocks.sort_unstable();
-            found.push(Loop { header, parent: None, blocks, counters: Vec::new(), tests: Vec::new() });
+            found.push(Loop { header, parent: None, blocks, counters: Vec::new(), tests: Vec::new(), writes: 0 });
         }
         found.sort_by_key(|l| std::cmp::Reverse(l.blocks.len()));
         for n in 0..found.len() {
@@ -368,6 +371,15 @@ impl Graph {
         steady.filter_map(|(_, counter)| counter).filter(is_fixed).collect()
     }
 
+    /// Registers that a loop, or what it calls, may write.
+    fn writes(&self, code: &Code, n: usize) -> u16 {
+        let ops = |block: usize| &code.ops[self.blocks[block].first..=self.blocks[block].last];
+        self.loops[n].blocks.iter().flat_map(|&block| ops(block)).fold(0, |mask, op| {
+            let calls = op.effect == Effect::Leave && matches!(op.leaves, Leaves::Call(_));
+            mask | op.writes | if calls { CALL_CLOBBERS } else { 0 }
+        })
+    }
+
     /// What a loop does with its function's frame.
     fn frame(&self, code: &Code, n: usize, dominators: &Dominators) -> FrameUse {
         let body = &self.loops[n];
@@ -389,12 +401,8 @@ impl Graph {
     fn tests(&self, code: &Code, n: usize, frame: &FrameUse, slots: &mut Vec<Slot>) -> Vec<Test> {
         let body = &self.loops[n];
         let ops = |block: usize| &code.ops[self.blocks[block].first..=self.blocks[block].last];
-        let written = body.blocks.iter().flat_map(|&block| ops(block)).fold(0_u16, |mask, op| {
-            mask | op.writes
-                | if matches!(op.leaves, Leaves::Call(_)) && op.effect == Effect::Leave { CALL_CLOBBERS } else { 0 }
-        });
         let stays = |value: Value| match value {
-            Value::Register(r) => written >> r & 1 == 0,
+            Value::Register(r) => body.writes >> r & 1 == 0,
             Value::Immediate(_) => true,
         };
         let counter =
