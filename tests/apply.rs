@@ -223,6 +223,119 @@ fn instances_and_sizes_choose() {
     assert!((4 * 512..=4 * 513).contains(&applied.pages("large")), "{:#}", applied.report);
 }
 
+/// Each rule counts what it matches, whoever takes it: so rules that differ in their instances alone divide the objects of a place.
+#[test]
+fn rules_that_differ_in_instances_divide_the_objects() {
+    let place = Place::together();
+    let source = r#"
+        #include <stdlib.h>
+        #include <string.h>
+        static void set(char *p, size_t n) { memset(p, 1, n); __asm__ volatile("" ::: "memory"); }
+        __attribute__((noinline)) static char *make(size_t n) { char *p = malloc(n); set(p, n); return p; }
+        static int one(int n) { static char table[1 << 20]; set(table, sizeof table); return table[n]; }
+        static int two(int n) { static char table[1 << 20]; set(table, sizeof table); return table[n]; }
+        int main(void) {
+            for (int i = 0; i < 10; i++) make(1 << 20);
+            return one(5) + two(7);
+        }"#;
+    let program = place.compile("gcc", "divided", source, &["-O1"]);
+    let object = |name: &str, what: &str, instances: &str| {
+        format!("[[object]]\nname = \"{name}\"\n{what}\ninstances = {instances}\npolicy = \"interleave\"\n")
+    };
+    let plan = format!(
+        "version = 1\nmode = \"strict\"\n{}{}{}{}{}{}",
+        object("first", "heap = \"make\"", "\"0-2\""),
+        object("second", "heap = \"make\"", "\"3-6\""),
+        object("rest", "heap = \"make\"", "\"8-\""),
+        object("eighth of all", "heap = \"*\"\nmin-size = \"1 MiB\"", "7"),
+        object("one table", "static = \"table\"", "0"),
+        object("other table", "static = \"table\"", "1"),
+    );
+    let applied = apply(&place, Some(&plan), &[], &[&program]);
+    assert_eq!(applied.outcome.shell_status(), 2, "{}", applied.outcome);
+    for (name, objects) in
+        [("first", 3), ("second", 4), ("rest", 2), ("eighth of all", 1), ("one table", 1), ("other table", 1)]
+    {
+        applied.is_placed(name, objects);
+        assert!(applied.pages(name) >= objects * 255, "{name}: {:#}", applied.report);
+    }
+}
+
+/// Names of places as reports print them, cut or not, mean in a plan what they mean there.
+#[test]
+fn what_a_report_shows_can_be_pasted() {
+    let place = Place::together();
+    let source = r#"
+        #include <cstdlib>
+        #include <cstring>
+        #define KEEP(p) __asm__ volatile("" : : "r"(p) : "memory")
+        #define INLINE __attribute__((always_inline)) inline
+        template <typename T> struct Graph {
+            T *cells;
+            INLINE void fill(long n) { cells = new T[n]; use(cells, n); }
+            __attribute__((noinline)) static void use(T *p, long n) { for (long i = 0; i < n; i += 64) p[i] = T(i); KEEP(p); }
+            static INLINE T **GenIndex(long n) { T **index = new T *[n]; memset((void *)index, 1, n * sizeof(T *)); KEEP(index); return index; }
+        };
+        namespace app {
+        template <typename T> __attribute__((noinline)) T *make(long n) { T *p = (T *)malloc(n * sizeof(T)); memset((void *)p, 1, n); KEEP(p); return p; }
+        struct Domain { double *x; void allocate(int n); };
+        static INLINE char *init_table(long n) { char *p = (char *)calloc(n, 1); memset(p, 2, n); KEEP(p); return p; }
+        __attribute__((noinline)) void Domain::allocate(int n) { x = (double *)malloc(n * 8); memset(x, 1, n * 8); KEEP(x); }
+        }
+        int main() {
+            Graph<int> g; Graph<double> h; app::Domain d;
+            for (int turn = 0; turn < 30; turn++) {
+                g.fill(90000); if (turn % 2) h.fill(90000);
+                int **a = Graph<int>::GenIndex(90000);
+                int *i = app::make<int>(90000);
+                double *f = turn % 3 ? app::make<double>(90000) : 0;
+                char *t = app::init_table(900000);
+                d.allocate(90000);
+                delete[] g.cells; if (turn % 2) delete[] h.cells;
+                delete[] a; free(i); free(f); free(t); free(d.x);
+            }
+            return 0;
+        }"#;
+    let program = place.compile("g++", "names", source, &["-O2"]);
+    let found = |heap: &str| {
+        let plan = format!(
+            "version = 1\nmode = \"strict\"\n[[object]]\nname = \"it\"\nheap = \"{heap}\"\npolicy = \"interleave\"\n"
+        );
+        let applied = apply(&place, Some(&plan), &[], &[&program]);
+        assert_eq!(applied.outcome.shell_status(), 0, "{heap}: {}", applied.outcome);
+        applied.rule("it")["objects"].as_u64().expect("a count")
+    };
+    for (heap, objects) in [
+        ("init_table", 30),
+        ("Domain::allocate", 30),
+        ("Graph<int>::GenIndex", 30),
+        ("GenIndex", 30),
+        ("Graph<int>::fill", 30),
+        ("Graph<double>::fill", 15),
+        ("Graph<…>::fill", 45),
+        ("app::make<…>", 50),
+        ("app::make<double>", 20),
+        ("make", 50),
+    ] {
+        assert_eq!(found(heap), objects, "{heap}");
+    }
+    // And as this very program's report prints them: each with as many objects as were allocated there.
+    let dataset = place.dataset();
+    Run::record(&dataset).arg(&program).run().success();
+    let sites = Run::report(&dataset).args(["--by", "site", "--format", "json", "--top", "1000"]).run().success();
+    let sites: Value = serde_json::from_str(&sites.out()).expect("JSON");
+    let rows = sites["sites"].as_array().expect("rows");
+    let mut pasted = 0;
+    for row in rows.iter().filter(|row| row["count"].as_u64() >= Some(15)) {
+        let site = &row["site"];
+        let file = site["file"].as_str().and_then(|file| file.rsplit('/').next()).expect("a file");
+        let name = format!("{} {file}:{}", site["function"].as_str().expect("a function"), site["line"]);
+        assert_eq!(Some(found(&name)), row["count"].as_u64(), "{name}: {row:#}");
+        pasted += 1;
+    }
+    assert!(pasted >= 5, "{sites:#}");
+}
+
 #[test]
 fn threads_run_where_the_plan_says() {
     let place = Place::together();
@@ -350,6 +463,34 @@ fn libraries_that_come_later_are_placed_too() {
     assert_eq!(applied.outcome.shell_status(), 0, "{}", applied.outcome);
     applied.is_placed("table", 1);
     assert!(applied.pages("table") >= 255, "{:#}", applied.report);
+}
+
+/// A library that was closed has its static objects' pages counted as they lay.
+#[test]
+fn what_was_closed_is_read_before() {
+    let place = Place::together();
+    let library = "static char table[1 << 20] = {1}; char use(void) { for (int i = 0; i < 1 << 20; i += 4096) table[i]++; return table[0]; }";
+    let library = place.compile("gcc", "closed.so", library, &["-shared", "-fPIC"]);
+    let source = r#"
+        #include <dlfcn.h>
+        int main(int argc, char **argv) {
+            void *kept = dlopen("libm.so.6", RTLD_NOW);
+            for (int i = 0; i < 3; i++) {
+                void *h = dlopen(argv[argc - 1], RTLD_NOW);
+                char (*use)(void) = h ? (char (*)(void))dlsym(h, "use") : 0;
+                if (!use || use() != 2 || dlclose(h)) return 1;
+            }
+            return dlclose(kept);
+        }"#;
+    let program = place.compile("gcc", "closes", source, &["-ldl"]);
+    let plan = format!(
+        "version = 1\n[[object]]\nstatic = \"table\"\nmodule = \"{}\"\npolicy = \"interleave\"\n",
+        library.display()
+    );
+    let applied = apply(&place, Some(&plan), &[], &[&program, &library]);
+    assert_eq!(applied.outcome.shell_status(), 0, "{}", applied.outcome);
+    applied.is_placed("table", 3);
+    assert!(applied.pages("table") >= 3 * 255, "{:#}", applied.report);
 }
 
 #[test]

@@ -21,8 +21,8 @@ pub struct Compiled {
     pub names: Vec<RuleName>,
     pub(crate) strict: bool,
     pub(crate) rules: Vec<wire::Rule>,
-    /// Device and inode.
-    pub(crate) modules: Vec<(u64, u64)>,
+    /// Device, inode, and the address of what is mapped of the file's start.
+    pub(crate) modules: Vec<(u64, u64, u64)>,
     /// Beginnings of the names of libraries that are skipped.
     pub(crate) whole: Vec<String>,
     pub(crate) places: Vec<wire::Place>,
@@ -30,6 +30,8 @@ pub struct Compiled {
     pub(crate) nodes: Vec<u32>,
     pub(crate) runs: Vec<wire::Run>,
     pub(crate) threads: Vec<Vec<u32>>,
+    /// Where the main thread's CPUs are, if it is pinned and they are all of one node.
+    pub(crate) main_node: Option<u32>,
     /// What the program calls memory, and its rule.
     pub(crate) labels: Vec<(String, u32)>,
     /// Names, whether a function begins them, and lines.
@@ -100,6 +102,18 @@ impl Compiled {
         &self.runs[rule.run as usize..][..rule.runs as usize]
     }
 
+    /// By module and address, each with how far those before it reach.
+    fn places_in_order(&self) -> Vec<wire::Place> {
+        let mut places = self.places.clone();
+        places.sort_unstable_by_key(|place| (place.module, place.low, place.rule));
+        let (mut module, mut reach) = (u32::MAX, 0);
+        for place in &mut places {
+            reach = if place.module == module { place.high.max(reach) } else { place.high };
+            (module, place.reach) = (place.module, reach);
+        }
+        places
+    }
+
     /// Puts it where the program can map it.
     ///
     /// # Errors
@@ -114,12 +128,15 @@ impl Compiled {
         let mut image = Image { bytes: vec![0; size_of::<wire::Header>()] };
         let mut texts = Vec::new();
         let mut module_table = Vec::new();
-        for &(device, inode) in &self.modules {
-            module_table.push([device, inode, 0]);
+        let places = self.places_in_order();
+        for (number, &(device, inode, start)) in self.modules.iter().enumerate() {
+            let first = places.partition_point(|place| (place.module as usize) < number);
+            let count = places[first..].partition_point(|place| place.module as usize == number);
+            module_table.push([device, inode, 0, start, pair(first as u32, count as u32)]);
         }
         for name in &self.whole {
             // `whole` is 1, and `text` says where its name begins.
-            module_table.push([0, 0, 1 | (texts.len() as u64) << 32]);
+            module_table.push([0, 0, 1 | (texts.len() as u64) << 32, 0, 0]);
             texts.extend_from_slice(name.as_bytes());
             texts.push(0);
         }
@@ -132,8 +149,6 @@ impl Compiled {
         let labels: Vec<[u64; 1]> = self.labels.iter().map(|(name, rule)| [pair(text(name), *rule)]).collect();
         let phases: Vec<[u64; 2]> =
             self.phases.iter().map(|(name, by_function, _)| [pair(text(name), u32::from(*by_function)), 0]).collect();
-        let mut places = self.places.clone();
-        places.sort_unstable_by_key(|place| (place.module, place.low, place.rule));
         let least = |target: u32| {
             let of = self.rules.iter().filter(|rule| rule.targets & target != 0 && rule.gather == wire::GATHER_NOT);
             of.map(|rule| rule.least).min().unwrap_or(u64::MAX)
@@ -146,9 +161,10 @@ impl Compiled {
             strict: self.strict.into(),
             least_heap: least(wire::TARGET_HEAP),
             least_map: least(wire::TARGET_MAP),
+            main_node: self.main_node.map_or(0, |node| node + 1),
             rules,
             modules: image.table(module_table),
-            places: image.table(places.iter().map(|p| [p.low, p.high, pair(p.module, p.rule)])),
+            places: image.table(places.iter().map(|p| [p.low, p.high, p.reach, pair(p.module, p.rule)])),
             statics: image.table(self.statics.iter().map(|s| [s.address, s.bytes, pair(s.module, s.rule)])),
             nodes: image.bytes(self.nodes.len(), self.nodes.iter().flat_map(|node| node.to_ne_bytes())),
             runs: image.table(self.runs.iter().map(|run| [run.pages, pair(run.node, 0)])),
@@ -250,6 +266,7 @@ impl Image {
             self.bytes.len() as u64,
             header.least_heap,
             header.least_map,
+            pair(header.main_node, 0),
         ];
         words.extend(tables.iter().map(|table| pair(table.at, table.count)));
         for (at, word) in self.bytes.chunks_exact_mut(8).zip(words) {
@@ -288,7 +305,7 @@ mod tests {
             nodes: vec![3, 1],
             threads: vec![vec![0, 65]],
             whole: vec!["libc.so".into()],
-            modules: vec![(1, 2)],
+            modules: vec![(1, 2, 0)],
             ..Compiled::default()
         };
         let shared = compiled.share().expect("memory");

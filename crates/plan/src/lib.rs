@@ -17,6 +17,7 @@ mod lay;
 mod model;
 mod places;
 mod resolve;
+mod sites;
 mod size;
 mod snippet;
 mod text;

@@ -1,5 +1,6 @@
 //! From what a person means to numbers: nodes, CPUs, addresses in the program's files.
 
+use std::cell::OnceCell;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,11 +13,38 @@ use numamma_wire::plan as wire;
 use crate::compiled::{Compiled, Marker, RuleName};
 use crate::error::{Fault, PlanError};
 use crate::model::{Gather, Nodes, Object, PageSize, Phase, Pin, Plan, Policy, Site, Target};
+use crate::sites::{Sites, joined, means};
 use crate::size::format_size;
 
 /// Where libraries lie that a program does not say more of.
 const LIBRARY_FOLDERS: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+
+/// Programs that are there to start others.
+const LAUNCHERS: [&str; 22] = [
+    "mpirun",
+    "mpiexec",
+    "mpiexec.hydra",
+    "orterun",
+    "prterun",
+    "srun",
+    "bash",
+    "dash",
+    "sh",
+    "zsh",
+    "env",
+    "time",
+    "timeout",
+    "nice",
+    "nohup",
+    "taskset",
+    "numactl",
+    "setpriv",
+    "su",
+    "sudo",
+    "xargs",
+    "stdbuf",
+];
 
 const PAGE: u64 = 4096;
 
@@ -58,7 +86,8 @@ pub fn resolve(plan: &Plan, files: &Files<'_>) -> Result<Compiled, PlanError> {
     }
     resolver.skipped();
     resolver.compiled.whole = LIBRARIES.map(String::from).to_vec();
-    resolver.compiled.modules = resolver.modules.iter().map(|module| (module.device, module.inode)).collect();
+    resolver.compiled.modules =
+        resolver.modules.iter().map(|module| (module.device, module.inode, module.module.start())).collect();
     if resolver.faults.is_empty() {
         return Ok(resolver.compiled);
     }
@@ -66,11 +95,18 @@ pub fn resolve(plan: &Plan, files: &Files<'_>) -> Result<Compiled, PlanError> {
     Err(PlanError::Faulty { path: plan.path.clone(), faults: resolver.faults })
 }
 
+/// Code of a module and its rule; how far it reaches is known when all of it is.
+fn place(low: u64, high: u64, module: u32, rule: u32) -> wire::Place {
+    wire::Place { low, high, module, rule, reach: 0 }
+}
+
 struct Opened {
     path: PathBuf,
     module: Rc<Module>,
     device: u64,
     inode: u64,
+    /// Read when a place in it is asked for.
+    sites: OnceCell<Sites>,
 }
 
 struct Resolver<'a> {
@@ -87,6 +123,17 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     fn fault(&mut self, line: usize, message: impl Into<String>) {
         self.faults.push(Fault::new(line, message));
+    }
+
+    /// Where a launcher is the command, what it starts is meant.
+    fn launcher_hint(&self, module: Option<&str>) -> String {
+        let program = self.files.program.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+        match program.filter(|name| module.is_none() && self.plan.program.is_none() && LAUNCHERS.contains(name)) {
+            Some(name) => {
+                format!("; if {name} starts the program that is meant, say which at the top: program = \"PATH\"")
+            }
+            None => String::new(),
+        }
     }
 
     /// What is not in this program is a fault of a strict plan; else the rest is applied.
@@ -192,6 +239,9 @@ impl Resolver<'_> {
             Pin::Places(places) => self.usable(places.cpus(machine, &usable)),
             Pin::List(lists) => self.usable(lists.clone()),
         };
+        let mut nodes = lists.first().into_iter().flatten().map(|&cpu| machine.node_of_cpu(cpu));
+        let first = nodes.next().flatten();
+        self.compiled.main_node = first.filter(|_| nodes.all(|node| node == first));
         self.compiled.threads = lists.clone();
         self.cpus_of_threads = lists;
     }
@@ -449,7 +499,8 @@ impl Resolver<'_> {
         }
         let module = Rc::new(Module::open(&path).map_err(|error| error.to_string())?);
         let file = std::fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let opened = Opened { path, module: module.clone(), device: file.dev(), inode: file.ino() };
+        let opened =
+            Opened { path, module: module.clone(), device: file.dev(), inode: file.ino(), sites: OnceCell::new() };
         self.modules.push(opened);
         Ok((self.modules.len() as u32 - 1, module))
     }
@@ -461,19 +512,26 @@ impl Resolver<'_> {
         let is_meant = |variable: &&Variable| {
             is_static(variable) && (variable.name == name || variable.symbol == name || is_it(&variable.name, name))
         };
-        let found: Vec<&Variable> = module.variables().filter(is_meant).collect();
+        let mut found: Vec<&Variable> = module.variables().filter(is_meant).collect();
         if found.is_empty() {
-            self.missing(object.line, format!("static \"{name}\": {} has no such variable", module.name()));
+            let hint = self.launcher_hint(object.module.as_deref());
+            self.missing(object.line, format!("static \"{name}\": {} has no such variable{hint}", module.name()));
             return;
         }
+        // Several may have one name, in different files or functions: instances are counted by address.
+        found.sort_by_key(|variable| variable.address);
         let sized: Vec<wire::Static> = found
             .iter()
             .filter(|variable| object.bytes.contains(&variable.size))
-            .map(|v| wire::Static { address: v.address, bytes: v.size, module: number, rule })
+            .zip(0..)
+            .filter(|(_, instance)| object.instances.contains(instance))
+            .map(|(v, _)| wire::Static { address: v.address, bytes: v.size, module: number, rule })
             .collect();
         if sized.is_empty() {
-            let message =
-                format!("static \"{name}\" has {}, which is not the size asked for", format_size(found[0].size));
+            let message = format!(
+                "static \"{name}\" has {}, which is not the size or instance asked for",
+                format_size(found[0].size)
+            );
             self.missing(object.line, message);
         }
         self.add_statics(object, sized);
@@ -525,9 +583,9 @@ impl Resolver<'_> {
             }
             let Site::Source { function, line } = caller else { continue };
             let mut places = Vec::new();
-            for (module, code) in modules.into_iter().flatten() {
-                let found = self.source_places(&code, function.as_deref(), line.as_ref());
-                let place = |(low, high)| wire::Place { low, high, module, rule: wire::CALLER | number };
+            for (module, _) in modules.into_iter().flatten() {
+                let found = self.source_places(module, function.as_deref(), line.as_ref());
+                let place = |(low, high)| place(low, high, module, wire::CALLER | number);
                 places.extend(found.into_iter().map(place));
             }
             if places.is_empty() {
@@ -545,14 +603,16 @@ impl Resolver<'_> {
                 let named = object.module.as_deref().unwrap_or(module);
                 let Some((number, _)) = self.module(object.line, Some(named)) else { return };
                 // Reports name the instruction behind the call, or the last byte of the call.
-                let place = wire::Place { low: address.saturating_sub(1), high: address + 1, module: number, rule };
-                self.compiled.places.push(place);
+                self.compiled.places.push(place(address.saturating_sub(1), address + 1, number, rule));
             }
             Site::Source { function, line } => {
                 let Some((number, module)) = self.module(object.line, object.module.as_deref()) else { return };
-                let found = self.source_places(&module, function.as_deref(), line.as_ref());
+                let found = self.source_places(number, function.as_deref(), line.as_ref());
                 if found.is_empty() {
-                    let hint = if line.is_some() && !module.has_debug_information() {
+                    let launcher = self.launcher_hint(object.module.as_deref());
+                    let hint = if !launcher.is_empty() {
+                        launcher.as_str()
+                    } else if line.is_some() && !module.has_debug_information() {
                         " (it has no debug information, so lines are not known)"
                     } else if object.module.is_none() {
                         "; if it is in a library, say module = \"...\""
@@ -561,12 +621,7 @@ impl Resolver<'_> {
                     };
                     self.missing(object.line, format!("{site}: no code of {} is there{hint}", module.name()));
                 }
-                self.compiled.places.extend(found.into_iter().map(|(low, high)| wire::Place {
-                    low,
-                    high,
-                    module: number,
-                    rule,
-                }));
+                self.compiled.places.extend(found.into_iter().map(|(low, high)| place(low, high, number, rule)));
             }
         }
     }
@@ -577,50 +632,17 @@ impl Resolver<'_> {
             && !self.plan.wrappers.iter().any(|name| is_it(&frame.function, name))
     }
 
-    /// Code whose first frame of the user's is the place: ranges of its bytes.
-    fn source_places(&self, module: &Module, function: Option<&str>, line: Option<&(String, u32)>) -> Vec<(u64, u64)> {
-        let functions = match function {
-            Some(function) => module.functions_named(|name| is_it(name, function)),
-            None => Vec::new(),
-        };
-        let Some((file, number)) = line else {
-            // All of the function, what is inlined into it included.
-            return functions.iter().map(|found| (found.start, found.end)).collect();
-        };
-        let is_there = |frame: &Frame| {
-            frame.line == *number
-                && frame.file.as_deref().is_some_and(|name| is_file(name, file))
-                && function.is_none_or(|function| is_it(&frame.function, function))
-        };
-        let mut ranges: Vec<(u64, u64)> = functions.iter().map(|found| (found.start, found.end)).collect();
-        if ranges.is_empty() {
-            // It may be inlined everywhere: the functions that have code of the line.
-            let rows = module.line_rows(0, u64::MAX);
-            let of_line = rows.iter().filter(|row| row.line == *number && is_file(&row.file, file));
-            ranges = of_line
-                .filter_map(|row| module.function_bounds(row.start))
-                .map(|range| (range.start, range.end))
-                .collect();
-            ranges.sort_unstable();
-            ranges.dedup();
+    /// Code whose first frame of the user's is the place: ranges of its bytes. Of a function without a line, also all that is inlined
+    /// into it.
+    fn source_places(&self, number: u32, function: Option<&str>, line: Option<&(String, u32)>) -> Vec<(u64, u64)> {
+        let opened = &self.modules[number as usize];
+        let sites = opened.sites.get_or_init(|| Sites::of(&opened.module, |frame| self.is_users(frame)));
+        let mut ranges = sites.ranges(function, line);
+        if let (Some(function), None) = (function, line) {
+            let named = opened.module.functions_named(|name| means(name, function));
+            ranges.extend(named.iter().map(|found| (found.start, found.end)));
         }
-        let rows = ranges.iter().flat_map(|&(low, high)| module.line_rows(low, high));
-        let here = rows.filter(|row| {
-            let frames = module.frames_at(row.start);
-            frames.iter().find(|frame| self.is_users(frame)).is_some_and(is_there)
-        });
-        let mut places: Vec<(u64, u64)> = here.map(|row| (row.start, row.end)).collect();
-        places.sort_unstable();
-        places.dedup();
-        // One statement often has many rows.
-        let mut joined: Vec<(u64, u64)> = Vec::new();
-        for (low, high) in places {
-            match joined.last_mut() {
-                Some(last) if low <= last.1 => last.1 = last.1.max(high),
-                _ => joined.push((low, high)),
-            }
-        }
-        joined
+        joined(ranges)
     }
 
     /// Functions that allocate for others, in the modules that places are in.
@@ -632,7 +654,7 @@ impl Resolver<'_> {
                     || is_wrapper(name)
                     || self.plan.wrappers.iter().any(|wrapper| is_it(name, wrapper))
             });
-            let place = |low, high| wire::Place { low, high, module: number as u32, rule: wire::SKIPPED };
+            let place = |low, high| place(low, high, number as u32, wire::SKIPPED);
             skipped.extend(others.iter().map(|function| place(function.start, function.end)));
         }
         if self.compiled.places.is_empty() {
@@ -644,11 +666,6 @@ impl Resolver<'_> {
 
 fn is_static(variable: &Variable) -> bool {
     matches!(variable.kind, VariableKind::Object | VariableKind::CommonBlock)
-}
-
-/// Whether a file of the debug information is the one that is meant: it or the end of its path.
-fn is_file(path: &str, meant: &str) -> bool {
-    path.strip_suffix(meant).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
 #[cfg(test)]

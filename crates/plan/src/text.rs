@@ -573,11 +573,14 @@ const HUGE: u64 = 2 << 20;
 
 /// A place in the code.
 fn parse_site(text: &str) -> Option<Site> {
-    let text = text.trim();
+    // Reports write the variable in front of the place.
+    let text = text.split_once(" at ").map_or(text, |(_, place)| place).trim();
     if let Some((module, address)) = text.rsplit_once("+0x")
         && let Ok(address) = u64::from_str_radix(address, 16)
         && !module.is_empty()
     {
+        // Where there are no lines, reports name the function in front of it.
+        let module = module.rsplit_once(' ').map_or(module, |(_, module)| module);
         return Some(Site::Address(module.into(), address));
     }
     // Names of functions may hold spaces and colons; a line ends with a number.
@@ -879,6 +882,9 @@ module = "libio.so"
         assert_eq!(parse_site("ns::f(int, long)"), source(Some("ns::f(int, long)"), None));
         assert_eq!(parse_site("ns::f(int, long) a.cpp:3"), source(Some("ns::f(int, long)"), Some(("a.cpp", 3))));
         assert_eq!(parse_site("a+0x1f"), Some(Site::Address("a".into(), 0x1f)));
+        // As reports write them.
+        assert_eq!(parse_site("table at ns::f a.cpp:3"), source(Some("ns::f"), Some(("a.cpp", 3))));
+        assert_eq!(parse_site("make a.so+0x1f"), Some(Site::Address("a.so".into(), 0x1f)));
         assert_eq!(parse_site(""), None);
     }
 }

@@ -41,12 +41,15 @@ void nmx_block_begins(struct nmx_range range, bool mapping)
             nmx_unlock(&lock);
             return;
         }
-        if (blocks) {
-            memcpy(memory, blocks, count * sizeof *blocks);
-            nmm_unmap(blocks, room * sizeof *blocks);
-        }
-        blocks = memory;
+        void *old = blocks;
+        const size_t old_bytes = room * sizeof *blocks;
+        if (old)
+            memcpy(memory, old, count * sizeof *blocks);
+        /* In this order: another thread may fork at any moment. */
+        __atomic_store_n(&blocks, memory, __ATOMIC_RELEASE);
         room = more;
+        if (old)
+            nmm_unmap(old, old_bytes);
     }
     const size_t at = first_above(range.low);
     if (at == count || blocks[at].low >= range.high) {
@@ -80,4 +83,10 @@ bool nmx_block_holds(uint64_t page_address)
     return holds;
 }
 
-void nmx_blocks_reborn(void) { lock = 0; }
+/* Where another thread was changing the table, nothing of it holds: then no page is known to be one block's. */
+void nmx_blocks_reborn(void)
+{
+    if (lock != 0)
+        count = 0;
+    lock = 0;
+}

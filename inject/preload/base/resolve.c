@@ -186,7 +186,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 struct allocator_walk {
-    uintptr_t malloc;
+    uintptr_t malloc, loader;
     struct nmm_objects *objects;
 };
 
@@ -201,6 +201,10 @@ static int visit_allocator(struct dl_phdr_info *info, size_t size, void *data)
         /* Not by mmap: libtcmalloc has one of its own. */
         walk->objects->allocator_is_libc = nmm_object_contains(info, (uintptr_t)&getauxval, &unused, &unused);
     }
+    if (walk->loader != 0 && nmm_object_contains(info, walk->loader, &low, &high)) {
+        walk->objects->loader_low = low;
+        walk->objects->loader_high = high;
+    }
     return 0;
 }
 
@@ -213,9 +217,12 @@ void nmm_resolve(const struct nmm_symbol *symbols, size_t count, struct nmm_obje
     dl_iterate_phdr(visit, &walk);
 
     struct allocator_walk allocator = {.objects = objects};
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         if (same(symbols[i].name, "malloc"))
             allocator.malloc = (uintptr_t)nmm_load(symbols[i].slot);
+        if (same(symbols[i].name, "_r_debug"))
+            allocator.loader = (uintptr_t)nmm_load(symbols[i].slot);
+    }
     dl_iterate_phdr(visit_allocator, &allocator);
 }
 

@@ -19,6 +19,7 @@ struct nmm_objects {
     uintptr_t allocator_low, allocator_high; /* the object that malloc is in */
     bool allocator_is_libc;
     uintptr_t own_low, own_high; /* our own object */
+    uintptr_t loader_low, loader_high; /* the object that _r_debug is in, which is the loader's; 0: not known */
 };
 
 struct dl_phdr_info;

@@ -25,6 +25,7 @@ struct nmm_process {
     bool operators;                 /* that object has the operators new and delete of C++, too */
     uintptr_t allocator_low, allocator_high; /* the object that malloc is in */
     uintptr_t own_low, own_high;    /* our own */
+    uintptr_t loader_low, loader_high; /* the loader; 0: not known */
 
     /* NMM_ALIVE here; the kernel wipes it to 0 in the child of a fork (MADV_WIPEONFORK), however the fork was made. A vfork
      * shares our memory, so it is not wiped there, and rightly so: that child also shares our heap and our ring. */

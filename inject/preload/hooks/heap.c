@@ -9,6 +9,7 @@
 #include "../emit/ring.h"
 #include "../emit/stack.h"
 #include "../place/gather.h"
+#include "../place/match.h"
 #include "hooks.h"
 #include "recent.h"
 
@@ -186,9 +187,13 @@ static NMM_COLD void *gather(enum nmm_api api, size_t size, bool zeroed, const u
     return block;
 }
 
+/* Nothing is to be done about an allocation but to pass it on. */
+#define IS_QUICK(size) \
+    (likely((size) < nmm_load(&nmm_quick_below)) || (nmm_load(&nmm_quick_places) && nmm_is_of_no_rule(NMM_FRAME)))
+
 void *nmm_hook_malloc(size_t size)
 {
-    if (likely(size < nmm_load(&nmm_quick_below)))
+    if (IS_QUICK(size))
         return nmm_real.malloc(size);
     void *gathered = unlikely(nmm_place.gathers > 0) ? gather(NMM_MALLOC, size, false, NMM_FRAME) : NULL;
     if (unlikely(gathered != NULL))
@@ -205,7 +210,7 @@ static void *take_array(size_t count, size_t size)
 void *nmm_hook_calloc(size_t count, size_t size)
 {
     size_t bytes;
-    if (likely(!__builtin_mul_overflow(count, size, &bytes) && bytes < nmm_load(&nmm_quick_below)))
+    if (!__builtin_mul_overflow(count, size, &bytes) && IS_QUICK(bytes))
         return nmm_real.calloc(count, size);
     void *gathered = NULL;
     if (unlikely(nmm_place.gathers > 0) && !__builtin_mul_overflow(count, size, &bytes))

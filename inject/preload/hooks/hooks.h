@@ -39,6 +39,9 @@ extern void *nmm_real_syscall, *nmm_real_dlopen;
 extern uint64_t nmm_quick_below;
 extern uint32_t nmm_quick_free;
 
+/* And where a plan has rules of places only, all allocations that are of none of them, while this is not 0. */
+extern uint32_t nmm_quick_places;
+
 /* Called when what they depend on has changed. */
 void nmm_find_quick(void);
 

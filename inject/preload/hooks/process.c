@@ -4,7 +4,7 @@
 #include "../emit/note.h"
 #include "../emit/ring.h"
 #include "../emit/stack.h"
-#include "../place/match.h"
+#include "../place/modules.h"
 #include "../unwind/unwind.h"
 #include "hooks.h"
 
@@ -66,15 +66,14 @@ int nmm_hook_dlclose(void *handle)
     /* With what its destructors do, in case its addresses are another's afterwards. */
     if (unlikely(nmm_process.counts_itself))
         nmm_tell(NMM_NOTE_ALL, 0, 0);
+    struct nmm_closing *closing = nmm_place_closing();
     int result = nmm_real.dlclose(handle);
     if (unlikely(nmm_process.counts_itself))
         nmm_tell(NMM_NOTE_ALL, 0, 0);
     nmm_operators_forget();
-    if (result == 0) {
-        if (nmm_place.plan != NULL && nmm_process.segment == NULL)
-            nmm_unwind_forget();
-        nmm_forget_modules();
-    }
+    if (result == 0 && nmm_place.plan != NULL && nmm_process.segment == NULL)
+        nmm_unwind_forget();
+    nmm_place_closed(closing);
     struct nmm_thread *self = nmm_enter_hook(frame);
     if (self && result == 0) {
         /* Another library may come to lie where this one lay: rules and hashes of old addresses must not be taken for new

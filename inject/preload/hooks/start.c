@@ -19,7 +19,7 @@
 struct nmm_real nmm_real;
 
 uint64_t nmm_quick_below;
-uint32_t nmm_quick_free;
+uint32_t nmm_quick_free, nmm_quick_places;
 static uint32_t started, pauses;
 
 /* Two threads may come here at once, and the older answer be written last. Both are right enough: an allocation that looks closer
@@ -29,6 +29,8 @@ void nmm_find_quick(void)
     const bool forwards = nmm_load_acquire(&started) && nmm_process.segment == NULL && nmm_real.malloc && nmm_real.calloc
         && nmm_real.free && nmm_load(&pauses) == 0 && nmm_place.gathers == 0;
     nmm_store(&nmm_quick_below, forwards ? nmm_load(&nmm_place_least) : 0);
+    nmm_store(&nmm_quick_places, forwards && nmm_place.plan != NULL && nmm_process.rules != NULL && nmm_place.everywhere_count == 0
+            && nmm_load(&nmm_place.opened) == 0);
     nmm_store(&nmm_quick_free, forwards && !nmm_load(&nmm_placed_any) && !nmm_arena_is_used());
 }
 
@@ -55,6 +57,7 @@ static const struct nmm_symbol symbols[] = {
 #ifndef NMM_OLD_LOADER /* to test what is done without */
     {"_dl_find_object", &nmm_dl_find_object},
 #endif
+    {"_r_debug", (void **)&nmm_r_debug},
     {"__libc_stack_end", &nmm_libc_stack_end},
     {"__register_atfork", (void **)&nmm_register_atfork},
     {"pthread_self", (void **)&nmm_pthread_self},
@@ -81,6 +84,8 @@ void nmm_start(void)
         nmm_process.allocator_is_libc = objects.allocator_is_libc;
         nmm_process.own_low = objects.own_low;
         nmm_process.own_high = objects.own_high;
+        nmm_process.loader_low = objects.loader_low;
+        nmm_process.loader_high = objects.loader_high;
         nmm_operators_found();
         nmm_vdso_clock = (int (*)(clockid_t, struct timespec *))nmm_resolve_in_vdso(VDSO_CLOCK);
         nmm_note_objects();

@@ -136,6 +136,22 @@ static struct nmm_placed *take_slot(struct slot *slot, uint64_t key)
     return index < nmm_place.plan->placed.count ? own(&nmm_place.placed[index]) : NULL;
 }
 
+const struct nmm_placed *nmm_list_find(uintptr_t key)
+{
+    for (uint32_t i = 0; i < TRIES; i++) {
+        const struct slot *slot = &slots[(hash(key) + i) % SLOTS];
+        const uint64_t found = nmm_load_acquire(&slot->key);
+        if (found == 0)
+            break;
+        if (found != key)
+            continue;
+        const uint32_t index = nmm_load(&slot->entry);
+        const bool known = index < nmm_place.plan->placed.count;
+        return known && nmm_load(&nmm_place.placed[index].pid) == nmm_getpid() ? &nmm_place.placed[index] : NULL;
+    }
+    return NULL;
+}
+
 struct nmm_placed *nmm_list_take(uintptr_t key)
 {
     for (uint32_t i = 0; i < TRIES; i++) {

@@ -15,6 +15,9 @@ void nmm_list_let(struct nmm_placed *entry);
  * odd number for what is no object of its own (see nmm_label_key). */
 void nmm_list_add(uintptr_t key, const struct nmm_placed *what);
 
+/* An object of this process that stays in the table; NULL: it is not there. */
+const struct nmm_placed *nmm_list_find(uintptr_t key);
+
 /* Takes the object out of this process' table: its place in the list, or NULL. The caller owns it, and gives it back. */
 struct nmm_placed *nmm_list_take(uintptr_t key);
 void nmm_list_give(struct nmm_placed *placed);

@@ -5,14 +5,69 @@
 #include "../base/sys.h"
 #include "../emit/state.h"
 
+#define MPOL_DEFAULT 0
+#define MPOL_PREFERRED 1
+#define NODE_WORDS (NMM_PLAN_NODES / 64)
+
+static bool set_cpus(int tid, const uint64_t *cpus)
+{
+    return !nmm_load(&nmm_process.quiet)
+        && nmm_syscall(SYS_sched_setaffinity, tid, NMM_PLAN_CPUS / 8, (long)cpus, 0, 0, 0) == 0;
+}
+
+static const struct nmm_plan_thread *cpus_of(uint32_t thread)
+{
+    const struct nmm_plan *plan = nmm_place.plan;
+    const struct nmm_plan_thread *threads = (const struct nmm_plan_thread *)((const char *)plan + plan->threads.at);
+    return &threads[thread % plan->threads.count];
+}
+
 static void pin(int tid, uint32_t thread)
 {
-    struct nmm_plan *plan = nmm_place.plan;
-    const struct nmm_plan_thread *threads = (const struct nmm_plan_thread *)((const char *)plan + plan->threads.at);
-    const struct nmm_plan_thread *of = &threads[thread % plan->threads.count];
-    const bool done = !nmm_load(&nmm_process.quiet)
-        && nmm_syscall(SYS_sched_setaffinity, tid, sizeof of->cpus, (long)of->cpus, 0, 0, 0) == 0;
-    __atomic_fetch_add(done ? &plan->pinned : &plan->not_pinned, 1, __ATOMIC_RELAXED);
+    const bool done = set_cpus(tid, cpus_of(thread)->cpus);
+    __atomic_fetch_add(done ? &nmm_place.plan->pinned : &nmm_place.plan->not_pinned, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- the memory of the main thread until it is pinned ---- */
+
+static uint32_t prefers_node;
+
+/* Whether the thread has the policy that we give it, or, `otherwise`, none. What the program or who started it asked for stays. */
+static bool has_policy(uint32_t node, bool otherwise)
+{
+    uint64_t nodes[NODE_WORDS] = {0};
+    int mode = -1;
+    if (nmm_load(&nmm_process.quiet)
+        || nmm_syscall(SYS_get_mempolicy, (long)&mode, (long)nodes, NMM_PLAN_NODES, 0, 0, 0) != 0)
+        return false;
+    bool same = mode == MPOL_PREFERRED;
+    for (uint32_t i = 0; i < NODE_WORDS; i++)
+        same &= nodes[i] == (i == node / 64 ? 1ull << node % 64 : 0);
+    return same || (otherwise && mode == MPOL_DEFAULT);
+}
+
+void nmm_place_main_thread(void)
+{
+    uint64_t before[NMM_PLAN_CPUS / 64] = {0}, nodes[NODE_WORDS] = {0};
+    const struct nmm_plan *plan = nmm_place.plan;
+    if (plan->threads.count == 0 || plan->main_node == 0 || plan->main_node > NMM_PLAN_NODES || nmm_getpid() != nmm_gettid())
+        return;
+    /* It is moved there, and then may go where it likes. */
+    const long bytes = nmm_syscall(SYS_sched_getaffinity, 0, sizeof before, (long)before, 0, 0, 0);
+    if (bytes > 0 && set_cpus(0, cpus_of(0)->cpus))
+        nmm_syscall(SYS_sched_setaffinity, 0, bytes, (long)before, 0, 0, 0);
+    const uint32_t node = plan->main_node - 1;
+    nodes[node / 64] = 1ull << node % 64;
+    /* The kernel counts one bit more than it reads. */
+    if (has_policy(node, true) && nmm_syscall(SYS_set_mempolicy, MPOL_PREFERRED, (long)nodes, NMM_PLAN_NODES + 1, 0, 0, 0) == 0)
+        nmm_store(&prefers_node, node + 1);
+}
+
+void nmm_place_leave_main_node(void)
+{
+    const uint32_t node = __atomic_exchange_n(&prefers_node, 0, __ATOMIC_RELAXED);
+    if (node > 0 && has_policy(node - 1, false))
+        nmm_syscall(SYS_set_mempolicy, MPOL_DEFAULT, 0, 0, 0, 0, 0);
 }
 
 uint32_t nmm_place_new_thread(void)
@@ -20,8 +75,10 @@ uint32_t nmm_place_new_thread(void)
     if (nmm_place.plan == NULL || nmm_place.plan->threads.count == 0)
         return 0;
     const uint32_t before = __atomic_fetch_add(&nmm_place.threads, 1, __ATOMIC_RELAXED);
-    if (before == 0)
+    if (before == 0) {
         pin(nmm_getpid(), 0);
+        nmm_place_leave_main_node();
+    }
     return before + 1;
 }
 

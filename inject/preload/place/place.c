@@ -18,6 +18,7 @@
 #include "label.h"
 #include "list.h"
 #include "match.h"
+#include "modules.h"
 #include "phase.h"
 #include "policy.h"
 #include "verify.h"
@@ -61,21 +62,32 @@ static struct nmm_plan *map_plan(const char *path)
     return plan;
 }
 
-/* Private memory: the places, the counts of instances, and the unwind rules where no recording has them. */
+/* Private memory: the counts of instances, the rules that are of no place, and the unwind rules where no recording has them. */
 static bool map_tables(const struct nmm_plan *plan)
 {
-    const size_t places = plan->places.count * sizeof(struct nmm_code_range);
-    const size_t instances = (plan->rules.count * sizeof(uint32_t) + 7) & ~(size_t)7;
+    const size_t numbers = (plan->rules.count * sizeof(uint32_t) + 7) & ~(size_t)7;
     const bool rules = nmm_process.rules == NULL;
-    char *tables = nmm_map(places + instances + (rules ? NMM_RULES_BYTES : 0) + 8, PROT_READ | PROT_WRITE,
+    char *tables = nmm_map(2 * numbers + (rules ? NMM_RULES_BYTES : 0) + 8, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (tables == NULL)
         return false;
-    nmm_place.places = (struct nmm_code_range *)tables;
-    nmm_place.instances = (uint32_t *)(tables + places);
+    nmm_place.instances = (uint32_t *)tables;
+    nmm_place.everywhere = (uint32_t *)(tables + numbers);
     if (rules)
-        nmm_process.rules = (uint64_t *)(tables + places + instances);
+        nmm_process.rules = (uint64_t *)(tables + 2 * numbers);
     return true;
+}
+
+/* What is asked of all rules at once, for each allocation. */
+static void sort_rules(void)
+{
+    for (uint32_t i = 0; i < nmm_place.bases; i++) {
+        const struct nmm_plan_rule *rule = &nmm_place.rules[i];
+        if (rule->any_place)
+            nmm_place.everywhere[nmm_place.everywhere_count++] = i;
+        if (rule->first > 0 || rule->last < UINT32_MAX || rule->gather == NMM_GATHER_BY_INSTANCE)
+            nmm_place.counting = i + 1;
+    }
 }
 
 /* An exec keeps the pid and ends everything else. */
@@ -88,6 +100,15 @@ static void leave_old_image(const struct nmm_plan *plan)
         if ((state == NMM_PLACED_LIVE || state == NMM_PLACED_MOVING) && nmm_load(&placed->pid) == pid)
             __atomic_compare_exchange_n(&placed->state, &state, NMM_PLACED_LEFT, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     }
+}
+
+/* A library that another thread was opening does not come in the child. */
+static void child_of_fork(void)
+{
+    nmm_place_leave_main_node();
+    nmm_store(&nmm_place.opened, 0);
+    nmm_store(&nmm_place_least, nmm_place.least);
+    nmm_find_quick();
 }
 
 void nmm_place_join(void)
@@ -109,6 +130,7 @@ void nmm_place_join(void)
     nmm_place.least = plan->least_heap;
     nmm_place.bases = plan->phases.count > 0 ? plan->overrides.count / plan->phases.count : plan->rules.count;
     nmm_place.bases = nmm_place.bases < plan->rules.count ? nmm_place.bases : plan->rules.count;
+    sort_rules();
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_store_release(&nmm_place.plan, plan);
     if (__atomic_fetch_add(&plan->joined, 1, __ATOMIC_RELAXED) > 0)
@@ -116,35 +138,10 @@ void nmm_place_join(void)
     nmm_join_phases();
     nmm_know_main_stack(&nmm_self);
     nmm_gather_prepare();
+    nmm_at_fork(child_of_fork);
+    nmm_place_main_thread();
     nmm_find_modules();
     nmm_store_release(&nmm_place_least, nmm_place.least);
-}
-
-/* dlopen was called. It allocates itself, before the library is there: so this thread's allocations look from now on until they
- * see one, but not for ever, since there may be none to come. */
-#define LOOKS 256u
-
-static __thread uint32_t looks __attribute__((tls_model("initial-exec")));
-
-void nmm_place_opened(void)
-{
-    if (nmm_place.plan == NULL)
-        return;
-    if (looks == 0)
-        __atomic_fetch_add(&nmm_place.opened, 1, __ATOMIC_ACQ_REL);
-    looks = LOOKS;
-    nmm_store_release(&nmm_place_least, 0);
-    nmm_find_quick();
-}
-
-static void look_for_modules(void)
-{
-    if (looks == 0)
-        return;
-    looks = nmm_find_modules() ? 0 : looks - 1;
-    if (looks == 0 && __atomic_sub_fetch(&nmm_place.opened, 1, __ATOMIC_ACQ_REL) == 0)
-        nmm_store(&nmm_place_least, nmm_place.least);
-    nmm_find_quick();
 }
 
 void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t key, int32_t node)
@@ -191,7 +188,7 @@ void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame)
 {
     uint32_t instance;
     if (unlikely(nmm_load(&nmm_place.opened)))
-        look_for_modules();
+        nmm_look_for_library(frame[1]);
     if (bytes < nmm_place.least || nmm_place.plan == NULL)
         return;
     const uint32_t rule = nmm_match(NMM_TARGET_HEAP, bytes, frame, &instance);
@@ -209,7 +206,7 @@ void nmm_place_mapping(void *address, uint64_t bytes, const uintptr_t *frame)
     if (nmm_place.plan == NULL)
         return;
     if (unlikely(nmm_load(&nmm_place.opened)))
-        look_for_modules();
+        nmm_look_for_library(frame[1]);
     if (bytes < nmm_place.plan->least_map)
         return;
     const uint32_t rule = nmm_match(NMM_TARGET_MAP, bytes, frame, &instance);
@@ -298,6 +295,7 @@ void nmm_place_label(uintptr_t address, uint64_t bytes, const char *name)
     if (nmm_place.plan == NULL || bytes > 1ul << 46 || address > 1ul << 47)
         return;
     nmm_place_unlabel(address);
+    bool done = false;
     const struct nmm_plan_label *labels = (const void *)((const char *)nmm_place.plan + nmm_place.plan->labels.at);
     for (uint32_t i = 0; i < nmm_place.plan->labels.count; i++) {
         const uint32_t number = labels[i].rule;
@@ -306,19 +304,19 @@ void nmm_place_label(uintptr_t address, uint64_t bytes, const char *name)
         const struct nmm_plan_rule *rule = &nmm_place.rules[number];
         if (bytes < rule->least || bytes > rule->most || !nmm_is_text(nmm_plan_text(labels[i].text), name))
             continue;
-        const uint32_t instance = __atomic_fetch_add(&nmm_place.instances[number], 1, __ATOMIC_RELAXED);
-        if (instance < rule->first || instance > rule->last)
-            return;
+        uint32_t instance;
+        if (!nmm_is_instance(number, &instance) || done)
+            continue;
+        done = true;
         if (!nmm_label_begins(address, bytes)) {
             __atomic_fetch_add(&nmm_place.rules[number].unlisted, 1, __ATOMIC_RELAXED);
-            return;
+            continue;
         }
         nmm_store_release(&nmm_place.labels, 1);
         /* A block's first page is its own but for the allocator's word before it; that of a part is not. */
         uintptr_t low = address, high = address + bytes;
         own_pages(&low, &high);
         nmm_place_pages(number, low, high - low, label_key(address), -1);
-        return;
     }
 }
 

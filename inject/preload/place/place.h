@@ -13,26 +13,16 @@
 #include "../../wire/include/numamma_plan.h"
 #include "../base/common.h"
 
-/* A place in the code, as it lies in this process. */
-struct nmm_code_range {
-    uintptr_t low, high;        /* low < return address <= high */
-    uintptr_t reach;            /* the highest of this and all before */
-    uint32_t rule;              /* or NMM_PLAN_SKIPPED */
-    uint32_t pad;
-};
-
 struct nmm_place {
     struct nmm_plan *plan;          /* NULL: nothing is to be placed */
     struct nmm_plan_rule *rules;
     const uint32_t *nodes;
     struct nmm_placed *placed;
-    struct nmm_code_range *places;  /* in ascending order of `low`; changed under `updating` */
     uint32_t *instances;            /* by rule: objects of this process */
-    uint32_t place_count;
-    uint32_t place_version;         /* odd while `places` is being changed */
-    uint32_t updating;              /* a thread is looking for new modules */
+    uint32_t *everywhere;           /* rules that are not of places, ascending */
+    uint32_t everywhere_count;
+    uint32_t counting;              /* one more than the last rule for some instances only */
     uint32_t opened;                /* threads that look whether a library has come */
-    uint64_t seen_modules;          /* by the loader's count */
     uint32_t gathers;               /* rules that gather small objects */
     uint32_t bases;                 /* rules that have targets, before those of phases */
     uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
@@ -49,6 +39,10 @@ extern uint64_t nmm_place_least;
 
 /* Maps the plan that the environment names, and places static objects. Once, by nmm_start. */
 void nmm_place_join(void);
+
+/* What the loader tells debuggers; NULL: it does not. Found by nmm_start. */
+struct r_debug;
+extern const struct r_debug *nmm_r_debug;
 
 /* dlopen is about to be called. */
 void nmm_place_opened(void);
@@ -112,8 +106,14 @@ static inline void nmm_placed_ends(const void *block)
 /* The program is about to end: reads back what it still has. */
 void nmm_place_finish(void);
 
-/* Where thread number `n` runs. The first thread that is created finds the main thread still free, so that run times which count
- * the CPUs that they may use have done so. */
+/* The main thread begins where it will be pinned, and so does the memory that it uses first. It stays free, and may use all CPUs,
+ * until it creates a thread: run times count the CPUs that they may use. */
+void nmm_place_main_thread(void);
+
+/* From now on its memory goes where it runs: it is pinned, or this is the child of a fork. */
+void nmm_place_leave_main_node(void);
+
+/* Where thread number `n` runs. */
 uint32_t nmm_place_new_thread(void);
 void nmm_place_pin(uint32_t thread);
 

@@ -8,11 +8,6 @@
 /* Pages per call; on the program's stack, so few. */
 #define BATCH 64u
 
-struct tally {
-    uint64_t right, elsewhere, absent, unread;
-    uint64_t by_node[NMM_PLAN_COUNTED];
-};
-
 static bool is_any(const struct nmm_plan_rule *rule, int node)
 {
     for (uint32_t i = 0; i < rule->nodes; i++)
@@ -27,7 +22,7 @@ static bool is_label(const struct nmm_plan_rule *rule)
 }
 
 /* Pages from `low` to `high`, all of which belong on the rule's node number `node`, -1: on any of its nodes. */
-static void read_pages(const struct nmm_plan_rule *rule, uintptr_t low, uintptr_t high, int32_t node, struct tally *tally)
+static void read_pages(const struct nmm_plan_rule *rule, uintptr_t low, uintptr_t high, int32_t node, struct nmm_tally *tally)
 {
     uint64_t pages[BATCH];
     int status[BATCH] = {0};
@@ -63,31 +58,45 @@ static void add(uint64_t *counter, uint64_t value)
         __atomic_fetch_add(counter, value, __ATOMIC_RELAXED);
 }
 
-void nmm_read_back(const struct nmm_placed *placed)
+bool nmm_tally(const struct nmm_placed *placed, struct nmm_tally *tally)
 {
     const uint32_t number = nmm_load(&placed->rule);
     if (number >= nmm_place.plan->rules.count)
-        return;
-    struct nmm_plan_rule *rule = &nmm_place.rules[number];
-    struct tally tally = {0};
+        return false;
+    const struct nmm_plan_rule *rule = &nmm_place.rules[number];
     if (rule->policy == NMM_POLICY_FIRST_TOUCH && placed->node < 0)
-        return;
+        return false;
     const uintptr_t low = placed->address, high = low + placed->bytes;
     if (placed->node >= 0 || !nmm_has_pieces(rule)) {
-        read_pages(rule, low, high, placed->node, &tally);
-    } else {
-        const uint64_t unit = rule->page_bytes > 4096 ? rule->page_bytes : 4096;
-        const uint64_t pages = (placed->length + unit - 1) / unit;
-        struct nmm_piece piece = {0};
-        while (nmm_next_piece(nmm_place.plan, rule, pages, unit, &piece)) {
-            const uintptr_t first = placed->base + piece.first * unit, last = placed->base + piece.last * unit;
-            read_pages(rule, first < low ? low : first, last > high ? high : last, (int32_t)piece.node, &tally);
-        }
+        read_pages(rule, low, high, placed->node, tally);
+        return true;
     }
-    add(&rule->right, tally.right);
-    add(&rule->elsewhere, tally.elsewhere);
-    add(&rule->absent, tally.absent);
-    add(&rule->unread, tally.unread);
+    const uint64_t unit = rule->page_bytes > 4096 ? rule->page_bytes : 4096;
+    const uint64_t pages = (placed->length + unit - 1) / unit;
+    struct nmm_piece piece = {0};
+    while (nmm_next_piece(nmm_place.plan, rule, pages, unit, &piece)) {
+        const uintptr_t first = placed->base + piece.first * unit, last = placed->base + piece.last * unit;
+        read_pages(rule, first < low ? low : first, last > high ? high : last, (int32_t)piece.node, tally);
+    }
+    return true;
+}
+
+void nmm_count_tally(uint32_t number, const struct nmm_tally *tally)
+{
+    if (number >= nmm_place.plan->rules.count)
+        return;
+    struct nmm_plan_rule *rule = &nmm_place.rules[number];
+    add(&rule->right, tally->right);
+    add(&rule->elsewhere, tally->elsewhere);
+    add(&rule->absent, tally->absent);
+    add(&rule->unread, tally->unread);
     for (uint32_t i = 0; i < NMM_PLAN_COUNTED; i++)
-        add(&rule->by_node[i], tally.by_node[i]);
+        add(&rule->by_node[i], tally->by_node[i]);
+}
+
+void nmm_read_back(const struct nmm_placed *placed)
+{
+    struct nmm_tally tally = {0};
+    if (nmm_tally(placed, &tally))
+        nmm_count_tally(nmm_load(&placed->rule), &tally);
 }

@@ -115,12 +115,13 @@ fn build(bench: &Bench, flags: &[&str]) {
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// Before glibc 2.35, finding code takes a lock of the loader's: here, one that a thread holds while it waits for another, which
-/// allocates.
+/// Before glibc 2.35, only the loader knows where code is, under a lock: here, one that a thread holds while it waits for another,
+/// which allocates, in the program and in a library that came later.
 #[test]
 fn takes_no_lock_of_an_old_loader() {
     let source = r#"
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -132,15 +133,19 @@ static __attribute__((noinline)) void one(void) { free(malloc(15001)); __asm__ v
 static __attribute__((noinline)) void two(void) { free(malloc(15003)); __asm__ volatile(""); }
 static int callback(struct dl_phdr_info *info, size_t size, void *data) { (void)info, (void)size, (void)data; stage = 1; while (stage == 1) ; return 1; }
 static void *holds(void *arg) { dl_iterate_phdr(callback, 0); return arg; }
-int main(void)
+int main(int argc, char **argv)
 {
     pthread_t t;
     int status;
-    alarm(20);
+    alarm(60);
+    void *library = dlopen(argv[argc - 1], RTLD_NOW);
+    if (library == 0) return 2;
+    void (*three)(void) = (void (*)(void))dlsym(library, "three"), (*four)(void) = (void (*)(void))dlsym(library, "four");
     pthread_create(&t, 0, holds, 0);
     while (stage == 0) ;
     one();
-    if (fork() == 0) { alarm(20); two(); _exit(0); }
+    three();
+    if (fork() == 0) { alarm(60); two(); four(); _exit(0); }
     wait(&status);
     stage = 2;
     pthread_join(t, 0);
@@ -149,8 +154,13 @@ int main(void)
 "#;
     let bench = Bench::new();
     build(&bench, &["-DNMM_OLD_LOADER"]);
-    let recording = bench.run(source, &["-O1"]).check();
-    for size in [15001, 15003] {
+    let library = "#include <stdlib.h>\n\
+        void three(void) { free(malloc(15005)); __asm__ volatile(\"\"); }\n\
+        void four(void) { free(malloc(15007)); __asm__ volatile(\"\"); }\n";
+    let library = bench.compile("library.so", library, &["-O1", "-shared", "-fPIC"]);
+    let program = bench.compile("program", source, &["-O1", "-pthread", "-ldl"]);
+    let recording = bench.record(Command::new(program).arg(library)).check();
+    for size in [15001, 15003, 15005, 15007] {
         let Event::Alloc { stack, .. } = recording.allocs(size)[0] else { panic!() };
         let (frames, cut) = recording.stack(stack).expect("its stack");
         assert!(frames.len() >= 3 && !cut, "{size}: {frames:x?}");

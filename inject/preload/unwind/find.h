@@ -12,6 +12,9 @@ struct nmm_code {
 /* Notes what is loaded, while nobody holds a lock of the loader's. */
 void nmm_note_objects(void);
 
+/* A library was closed. */
+void nmm_forget_objects(void);
+
 bool nmm_find_code(uintptr_t pc, struct nmm_code *code);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "../base/sys.h"
+#include "find.h"
 #include "rule.h"
 #include "unwind.h"
 
@@ -56,4 +57,5 @@ void nmm_unwind_forget(void)
     /* Zero pages in place of the old ones. A rule that another thread is just storing may survive; it belongs to code on
      * that thread's stack, which a correct program has not unloaded. */
     nmm_wipe(nmm_process.rules, NMM_RULES_BYTES);
+    nmm_forget_objects();
 }

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define NMM_PLAN_VERSION 2u
+#define NMM_PLAN_VERSION 3u
 #define NMM_PLAN_MAGIC 0x4e414c504d4d4eull /* "NMMPLAN" */
 #define NMM_ENV_PLAN "NUMAMMA_PLAN"
 
@@ -84,11 +84,14 @@ struct nmm_plan_module {
     uint64_t device, inode;
     uint32_t whole;             /* 1: a library, no frame of which is ever a place */
     uint32_t text;              /* whole: beginning of its file's name, in the texts */
+    uint64_t start;             /* address of what is mapped of the file's start */
+    uint32_t place, places;     /* first of its places in the table, and how many: they are in ascending order of `low` */
 };
 
 /* Return addresses that belong to a place: low < address <= high, for the instruction is the call before. */
 struct nmm_plan_place {
     uint64_t low, high;
+    uint64_t reach;             /* the highest of this and all before it in its module */
     uint32_t module;
     uint32_t rule;              /* NMM_PLAN_SKIPPED: frames of the C++ library or of an allocator's wrapper; from NMM_PLAN_CALLER on: a
                                  * caller of that number */
@@ -166,6 +169,8 @@ struct nmm_plan {
     uint32_t strict;            /* a policy that cannot be had is a reason to end the program */
     uint64_t bytes;             /* of all */
     uint64_t least_heap, least_map; /* no smaller block or mapping is any rule's; UINT64_MAX: none is */
+    uint32_t main_node;         /* 1 + the node that the main thread's CPUs are on; 0: it is not pinned, or they are on several */
+    uint32_t pad1;
     struct nmm_plan_table rules, modules, places, statics, nodes, runs, threads, labels, phases, overrides, texts, processes, placed;
 
     /* The applier's. */

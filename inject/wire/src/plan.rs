@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// "NMMPLAN"
 pub const MAGIC: u64 = 0x4e_414c_504d_4d4e;
 /// The variable of the environment that names it.
@@ -96,6 +96,9 @@ pub struct Module {
     pub inode: u64,
     pub whole: u32,
     pub text: u32,
+    pub start: u64,
+    pub place: u32,
+    pub places: u32,
 }
 
 /// `struct nmm_plan_place`.
@@ -104,6 +107,7 @@ pub struct Module {
 pub struct Place {
     pub low: u64,
     pub high: u64,
+    pub reach: u64,
     pub module: u32,
     pub rule: u32,
 }
@@ -193,6 +197,8 @@ pub struct Header {
     pub bytes: u64,
     pub least_heap: u64,
     pub least_map: u64,
+    pub main_node: u32,
+    pub pad1: u32,
     pub rules: Table,
     pub modules: Table,
     pub places: Table,

@@ -53,8 +53,8 @@ fn facts() -> BTreeMap<String, u64> {
         unread,
         by_node
     );
-    structure!("nmm_plan_module", plan::Module, device, inode, whole, text);
-    structure!("nmm_plan_place", plan::Place, low, high, module, rule);
+    structure!("nmm_plan_module", plan::Module, device, inode, whole, text, start, place, places);
+    structure!("nmm_plan_place", plan::Place, low, high, reach, module, rule);
     structure!("nmm_plan_static", plan::Static, address, bytes, module, rule);
     structure!("nmm_plan_run", plan::Run, pages, node, pad);
     structure!("nmm_plan_thread", plan::Thread, cpus);
@@ -72,6 +72,8 @@ fn facts() -> BTreeMap<String, u64> {
         bytes,
         least_heap,
         least_map,
+        main_node,
+        pad1,
         rules,
         modules,
         places,

@@ -143,6 +143,12 @@ impl Module {
         self.image.loads().find(holds).map(|segment| address - segment.address + segment.offset)
     }
 
+    /// The address of what is mapped of the file's start.
+    pub fn start(&self) -> u64 {
+        let first = self.image.loads().find(|segment| segment.offset < 4096);
+        first.map_or(0, |segment| (segment.address - segment.offset.min(segment.address)) & !4095)
+    }
+
     fn functions(&self) -> &Functions {
         self.functions.get_or_init(|| Functions::read(&self.image, self.symbols()))
     }
