@@ -21,7 +21,8 @@ pub fn render(achieved: &Achieved) -> String {
     if let Some(rule) = &achieved.stopped {
         let _ = writeln!(text, "  stopped: {rule} could not be placed, and the plan is strict");
     }
-    let names: Vec<String> = achieved.rules.iter().map(|rule| shorten(&rule.object)).collect();
+    let (shown, folded) = fold(&achieved.rules);
+    let names: Vec<String> = shown.iter().map(|rule| shorten(&rule.object)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
     if !achieved.rules.is_empty() {
         let _ = writeln!(
@@ -30,7 +31,7 @@ pub fn render(achieved: &Achieved) -> String {
             "object", "policy", "objects", "size", "pages", "right", "elsewhere", "unused"
         );
     }
-    for (rule, name) in achieved.rules.iter().zip(&names) {
+    for (rule, name) in shown.iter().zip(&names) {
         let right = rule.pages.achieved().map_or("-".into(), percent);
         let _ = writeln!(
             text,
@@ -44,6 +45,9 @@ pub fn render(achieved: &Achieved) -> String {
         );
         why(&mut text, rule);
     }
+    if !folded.is_empty() {
+        let _ = writeln!(text, "  {}", sum(&folded));
+    }
     if achieved.pinned + achieved.not_pinned > 0 {
         let _ = write!(text, "  threads  {} pinned", achieved.pinned);
         if achieved.not_pinned > 0 {
@@ -51,10 +55,41 @@ pub fn render(achieved: &Achieved) -> String {
         }
         text.push('\n');
     }
-    for remark in &achieved.remarks {
+    for remark in achieved.remarks.iter().take(MOST_LINES) {
         let _ = writeln!(text, "  {remark}");
     }
+    if achieved.remarks.len() > MOST_LINES {
+        let _ = writeln!(text, "  ... and {} more remarks: --report FILE has all", achieved.remarks.len() - MOST_LINES);
+    }
     text
+}
+
+/// Objects, and remarks, that are shown one by one.
+const MOST_LINES: usize = 24;
+
+/// The objects that are shown and the rest, both in the plan's order. Those come first that are not as they were asked for, then the
+/// largest.
+fn fold(rules: &[RuleAchieved]) -> (Vec<&RuleAchieved>, Vec<&RuleAchieved>) {
+    let is_wrong = |rule: &RuleAchieved| rule.pages.elsewhere > 0 || rule.refused > 0 || rule.fell_back > 0;
+    let mut order: Vec<usize> = (0..rules.len()).collect();
+    order.sort_by_key(|&n| (!is_wrong(&rules[n]), std::cmp::Reverse(rules[n].bytes), n));
+    order.truncate(MOST_LINES);
+    let shown = |n: &usize| order.contains(n);
+    let (first, rest): (Vec<usize>, Vec<usize>) = (0..rules.len()).partition(shown);
+    let these = |numbers: Vec<usize>| numbers.into_iter().map(|n| &rules[n]).collect();
+    (these(first), these(rest))
+}
+
+/// Many objects in one line.
+fn sum(rules: &[&RuleAchieved]) -> String {
+    let found = rules.iter().filter(|rule| rule.objects > 0).count();
+    let (present, right) =
+        rules.iter().fold((0, 0), |(present, right), rule| (present + rule.pages.present(), right + rule.pages.right));
+    let pages = match present {
+        0 => String::new(),
+        _ => format!(", {present} pages, {} right", percent(right as f64 / present as f64)),
+    };
+    format!("... and {} more: {found} found{pages}; --report FILE has all", rules.len())
 }
 
 /// What is not as it was asked for, and why.
@@ -118,4 +153,39 @@ fn shorten(name: &str) -> String {
     }
     let end: String = name.chars().take(MOST - 1).collect();
     format!("{end}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::achieved::Pages;
+
+    #[test]
+    fn many_objects_are_folded() {
+        let rule = |n: u64| RuleAchieved {
+            object: format!("object {n}"),
+            policy: "block".into(),
+            line: n as usize,
+            nodes: vec![0],
+            objects: u64::from(n < 1990),
+            bytes: n.min(1989) * 4096,
+            too_small: 0,
+            unlisted: 0,
+            refused: 0,
+            refusal: None,
+            fell_back: 0,
+            pages: Pages { right: 10, elsewhere: u64::from(n == 7), ..Pages::default() },
+            page_sizes: None,
+            by_node: Vec::new(),
+        };
+        let rules: Vec<RuleAchieved> = (0..2000).map(rule).collect();
+        let remarks = (0..100).map(|n| format!("plan.toml:{n}: nothing")).collect();
+        let text = render(&Achieved { rules: rules.clone(), remarks, ..Achieved::default() });
+        assert!(text.lines().count() < 100, "{text}");
+        assert!(text.contains("  object 7 ") && text.contains("  object 1989 "), "{text}");
+        assert!(text.contains("... and 1976 more: 1976 found, 19760 pages, 100 % right"), "{text}");
+        assert!(text.contains("... and 76 more remarks"), "{text}");
+        let few = render(&Achieved { rules: rules[..20].to_vec(), ..Achieved::default() });
+        assert!(!few.contains("more"), "{few}");
+    }
 }

@@ -7,6 +7,9 @@ use numamma_process::query;
 use crate::session::Session;
 use crate::tasks::ProcessId;
 
+/// Pages of one question: it takes some milliseconds.
+const MOST: usize = 1 << 14;
+
 impl Session {
     /// Asks where the pages lie that have been touched since the last question.
     pub(crate) fn ask_nodes(&mut self, time: i64) {
@@ -16,6 +19,9 @@ impl Session {
             }
             let mut pages: Vec<u64> = pages.into_iter().collect();
             pages.sort_unstable();
+            if pages.len() > MOST {
+                self.pages.insert(process, pages.split_off(MOST).into_iter().collect());
+            }
             let pid = self.tasks.processes[process].row.pid;
             let (rows, known) = (&mut self.sink.page_nodes, self.page_nodes.of(process));
             let asked = query(pid, &pages, |page, node| {

@@ -39,6 +39,8 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(2);
 const NODES_INTERVAL: Duration = Duration::from_millis(50);
 /// The most that the questions may take of the time, as a divisor: while the kernel answers, the program cannot map memory.
 const NODES_SHARE: u32 = 100;
+/// But never longer than this: a run of a few seconds is to be asked about more than once.
+const NODES_LONGEST: Duration = Duration::from_secs(1);
 
 /// Deepest call stack of an allocation: all that the wire can carry. Interpreters go deep.
 const MAX_FRAMES: u32 = 128;
@@ -483,7 +485,7 @@ fn watch(
                 let began = Instant::now();
                 session.ask_nodes(now());
                 asked = Instant::now();
-                ask_after = NODES_INTERVAL.max((asked - began) * NODES_SHARE);
+                ask_after = ((asked - began) * NODES_SHARE).clamp(NODES_INTERVAL, NODES_LONGEST);
             }
             if session.sink.is_full() || flushed.elapsed() >= FLUSH_INTERVAL {
                 finish::checkpoint(session, meta, &mut names);

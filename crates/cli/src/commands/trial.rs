@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use numamma_analyze::Analysis;
 use numamma_apply::{Candidate, Placement, Tried, try_all};
+use numamma_findings::Object;
 use numamma_plan::Plan;
 use numamma_process::Ended;
 use numamma_record::record;
@@ -109,10 +110,15 @@ fn remote(candidate: &Candidate, arguments: &Try) -> Result<Option<f64>, Failure
     }
     let dataset = Dataset::open(&dir)?;
     let analysis = Analysis::new(&dataset)?;
-    let objects = &analysis.findings().objects;
-    let all: f64 = objects.iter().map(|object| object.accesses.reads + object.accesses.writes).sum();
-    let remote: f64 = objects.iter().map(|object| object.remote.reads + object.remote.writes).sum();
-    Ok((all > 0.0).then_some(remote / all))
+    Ok(remote_share(&analysis.findings().objects))
+}
+
+/// The part of the accesses that are remote, of objects of which the node of some page was seen; `None` if there are none.
+fn remote_share(objects: &[Object]) -> Option<f64> {
+    let known = || objects.iter().filter(|object| !object.nodes.is_empty());
+    let all: f64 = known().map(|object| object.accesses.reads + object.accesses.writes).sum();
+    let remote: f64 = known().map(|object| object.remote.reads + object.remote.writes).sum();
+    (all > 0.0).then(|| remote / all)
 }
 
 fn table(tried: &[Tried], nodes: usize) -> String {
@@ -139,4 +145,22 @@ fn table(tried: &[Tried], nodes: usize) -> String {
         text += "This machine has one node: no policy can make a difference here.\n";
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use numamma_findings::{Accesses, Remote};
+
+    use super::*;
+
+    #[test]
+    fn without_a_node_nothing_is_said_of_remote_accesses() {
+        let accesses = Accesses { reads: 90.0, writes: 10.0, ..Accesses::default() };
+        let unseen = Object { accesses, ..Object::default() };
+        assert_eq!(remote_share(&[]), None);
+        assert_eq!(remote_share(std::slice::from_ref(&unseen)), None);
+        let remote = Remote { reads: 30.0, writes: 0.0, share: 0.3 };
+        let seen = Object { accesses, remote, nodes: [(1, 4)].into(), ..Object::default() };
+        assert_eq!(remote_share(&[unseen, seen]), Some(0.3));
+    }
 }
