@@ -351,6 +351,50 @@ fn threads_run_where_the_plan_says() {
     assert_eq!(free.outcome.out(), native.out());
 }
 
+/// What the main thread uses before it is pinned lies as if it were. It stays free to count its CPUs; what it forks, and its threads,
+/// have their memory where they run.
+#[test]
+fn the_main_thread_begins_where_it_will_be_pinned() {
+    let place = Place::together();
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <pthread.h>
+        #include <sched.h>
+        #include <stdio.h>
+        #include <sys/syscall.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static void say(const char *who) {
+            int mode = -1;
+            unsigned long nodes[16] = {0};
+            cpu_set_t cpus;
+            sched_getaffinity(0, sizeof cpus, &cpus);
+            if (syscall(SYS_get_mempolicy, &mode, nodes, 1024, 0, 0)) mode = 9;
+            printf("%s %d %d\n", who, mode, CPU_COUNT(&cpus));
+            fflush(stdout);
+        }
+        static void *thread(void *x) { say("thread"); return x; }
+        int main(void) {
+            pthread_t t;
+            say("main");
+            if (fork() == 0) { say("child"); _exit(0); }
+            wait(NULL);
+            pthread_create(&t, NULL, thread, NULL);
+            pthread_join(t, NULL);
+            say("later");
+            return 0;
+        }"#;
+    let program = place.compile("gcc", "pinned", source, &["-pthread"]);
+    let native = Run::new(&program).run().success().out();
+    let Some(cpus) = native.lines().next().and_then(|line| line.strip_prefix("main 0 ")) else { return };
+    let applied = apply(&place, None, &["--pin", "compact", "--policy", "interleave"], &[&program]);
+    let expected = format!("main 1 {cpus}\nchild 0 {cpus}\nthread 0 1\nlater 0 1\n");
+    assert_eq!(applied.outcome.out(), expected, "{}", applied.outcome);
+    // What whoever starts the program has asked for stays.
+    let free = apply(&place, None, &["--policy", "interleave"], &[&program]);
+    assert_eq!(free.outcome.out(), native, "{}", free.outcome);
+}
+
 /// Threads allocate and free small blocks of one place across each other, in all ways, and check what is in them.
 const SMALL: &str = r#"
     #include <malloc.h>

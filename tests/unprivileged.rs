@@ -131,3 +131,69 @@ fn doctor_as_nobody() {
     let outcome = as_nobody().arg(&numamma).arg("doctor").run().success();
     assert!(outcome.out().contains("clock"), "the sampler that would be used is not named: {outcome}");
 }
+
+/// A server drops its rights, and then starts its threads.
+const SERVER: &str = r#"
+    #define _GNU_SOURCE
+    #include <grp.h>
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <unistd.h>
+    static long sum;
+    __attribute__((noinline)) static char *make(size_t n) { char *p = malloc(n); memset(p, 1, n); return p; }
+    static void *serve(void *x) {
+        volatile char *p = make(8 << 20);
+        for (int turn = 0; turn < 60; turn++) for (int i = 0; i < 8 << 20; i += 64) sum += p[i];
+        return x;
+    }
+    int main(int argc, char **argv) {
+        pthread_t t[3];
+        if (argc > 1 && (setgroups(0, 0) || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))) return 9;
+        for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, serve, 0);
+        for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+        return 0;
+    }"#;
+
+#[test]
+fn threads_of_a_program_that_drops_its_rights_are_recorded() {
+    let test = "threads_of_a_program_that_drops_its_rights_are_recorded";
+    if !skip::is_root() {
+        skip::skipped(test, "not root: there are no rights to drop");
+        return;
+    }
+    let place = numamma_tests::Place::together();
+    let program = place.compile("gcc", "server", SERVER, &["-O1", "-pthread"]);
+    let dataset = place.dataset();
+    Run::record(&dataset).arg(&program).arg("drop").run().success();
+    let report = Report::of(&dataset);
+    for kind in ["heap_ring_not_mapped", "untracked_process", "other_user"] {
+        assert!(report.losses.iter().all(|loss| loss.kind != kind), "{kind}: {:?}", report.losses);
+    }
+    let sites = Run::report(&dataset).args(["--by", "site", "--format", "json"]).run().success();
+    let sites: serde_json::Value = serde_json::from_str(&sites.out()).expect("JSON");
+    let rows = sites["sites"].as_array().expect("rows");
+    let made = rows.iter().find(|row| row["site"]["function"] == "make").unwrap_or_else(|| panic!("{sites:#}"));
+    assert_eq!(made["count"], 3, "{made:#}");
+}
+
+#[test]
+fn what_another_user_executes_is_said_to_be_missing() {
+    let test = "what_another_user_executes_is_said_to_be_missing";
+    if !skip::is_root() || !skip::installed("setpriv") {
+        skip::skipped(test, "it takes root and setpriv");
+        return;
+    }
+    let place = Place::new();
+    let together = numamma_tests::Place::together();
+    let program = place.copy(&together.compile("gcc", "server", SERVER, &["-O1", "-pthread"]));
+    let as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let dataset = together.dataset();
+    Run::record(&dataset).args(as_other).arg(&program).run().success();
+    let losses = Report::of(&dataset).losses;
+    let kinds: Vec<&str> = losses.iter().map(|loss| loss.kind.as_str()).collect();
+    assert!(kinds.contains(&"other_user") && !kinds.contains(&"untracked_process"), "{losses:?}");
+    let applied = Run::numamma().args(["apply", "--policy", "interleave", "--"]).args(as_other).arg(&program).run();
+    assert!(applied.err().contains("put numamma apply behind it"), "{applied}");
+}

@@ -67,8 +67,9 @@ impl Placement {
             .share()
             .map_err(|source| ApplyError::System { what: "creating shared memory for the plan", source })?;
         let plan = plan.path.to_string_lossy().into_owned();
+        let remarks = user_changer(&command[0]).into_iter().collect();
         let mut placement =
-            Self { compiled: Arc::new(compiled), shared: Arc::new(shared), plan, markers: None, remarks: Vec::new() };
+            Self { compiled: Arc::new(compiled), shared: Arc::new(shared), plan, markers: None, remarks };
         placement.watch_functions(&machine.online_cpus().collect::<Vec<u32>>())?;
         Ok(placement)
     }
@@ -135,7 +136,8 @@ impl Placement {
         let processes = header.joined.load(Relaxed);
         if processes == 0 {
             remarks.push(
-                "no process of the program took the plan: is it statically linked, or does it change users?".into(),
+                "no process of the program took the plan: it may be statically linked, or executed under another user"
+                    .into(),
             );
         }
         let stopped =
@@ -194,6 +196,14 @@ impl Placement {
             by_node: by_node.into_iter().collect(),
         }
     }
+}
+
+/// What to say of a command that executes another under another user.
+fn user_changer(command: &OsString) -> Option<String> {
+    let name = Path::new(command).file_name()?.to_str()?;
+    ["su", "sudo", "setpriv", "runuser", "doas", "gosu", "chpst"].contains(&name).then(|| {
+        format!("what {name} executes under another user cannot open the plan: put numamma apply behind it, {name} ... numamma apply ...")
+    })
 }
 
 /// CPUs and nodes that this process, and so the program, may use.

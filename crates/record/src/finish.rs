@@ -117,8 +117,10 @@ pub fn finish(
     if heap {
         // The command's own process, the first, also without a sample: the kernel samples no set-user-id program.
         let processes = session.tasks.processes.iter().enumerate();
-        let untracked = processes.filter(|(n, p)| p.row.tracked == 0 && (p.row.samples > 0 || *n == 0)).count();
-        session.losses.add(LossKind::UntrackedProcess, untracked as u64);
+        let untracked = processes.filter(|(n, p)| p.row.tracked == 0 && (p.row.samples > 0 || *n == 0));
+        let (others, untracked): (Vec<_>, Vec<_>) = untracked.partition(|(_, p)| p.is_other_users);
+        session.losses.add(LossKind::OtherUser, others.len() as u64);
+        session.losses.add(LossKind::UntrackedProcess, untracked.len() as u64);
     }
     let Window { from, until } = session.window;
     let unsampled = session.tasks.threads.iter().filter(|t| !t.seen && t.row.end_time < end);

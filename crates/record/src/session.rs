@@ -1,6 +1,7 @@
 //! The recording as it grows: events in the order of their time, applied to what is known of the program.
 
 use std::collections::VecDeque;
+use std::os::unix::fs::MetadataExt;
 
 use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -35,6 +36,12 @@ const OUTSTANDING: i64 = 4_000_000_000;
 
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
+
+/// Whether a process belongs to another user than we do; not if it is gone.
+fn is_other_users(pid: i32) -> bool {
+    let user = |process: &str| std::fs::metadata(format!("/proc/{process}")).map(|folder| folder.uid()).ok();
+    user(&pid.to_string()).is_some_and(|other| Some(other) != user("self"))
+}
 
 /// A thread's row without what its old address space meant.
 fn cleared(row: &ThreadRow) -> ThreadRow {
@@ -268,6 +275,7 @@ impl Session {
             self.forget_objects(process);
             let of = &mut self.tasks.processes[process];
             of.space = Space::default();
+            of.is_other_users = is_other_users(pid);
             (of.row.command, of.row.tracked) = (name.clone(), 0);
             let main = of.main;
             self.tasks.set_stack(main, 0, 0);
@@ -283,6 +291,7 @@ impl Session {
             None => 0,
         };
         let process = self.tasks.start_process(pid, parent, Space::default(), name.clone(), time);
+        self.tasks.processes[process].is_other_users = is_other_users(pid);
         let main = self.tasks.processes[process].main;
         self.tasks.threads[main].row.name = name;
     }

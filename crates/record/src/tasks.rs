@@ -48,6 +48,8 @@ pub struct Thread {
 pub struct Process {
     pub row: ProcessRow,
     pub space: Space,
+    /// It was executed under another user than ours, so its library could not open the segment.
+    pub is_other_users: bool,
     /// Time when a library was closed last; 0 if none was.
     pub closed: i64,
     /// First thread.
@@ -128,6 +130,7 @@ impl Tasks {
                 samples: 0,
             },
             space,
+            is_other_users: false,
             closed: 0,
             main: self.threads.len(),
             alive: 0,

@@ -41,7 +41,7 @@ loss_kinds! {
         "more threads lived at once than there are rings (4096): record without allocations (--no-heap)";
     NoRingMemory = "heap_ring_not_mapped",
         "Allocation events of threads that could not map their ring, and threads that had no memory for counts of accesses.",
-        "raise the limit on address space (ulimit -v); a program that calls chroot must have started its threads before";
+        "raise the limit on address space (ulimit -v)";
     Filtered = "heap_filtered",
         "Allocation events of threads and processes that began when their process had put itself under a filter of system calls (seccomp): they could not open a ring.",
         "record without the program's sandbox, if it can be switched off";
@@ -54,6 +54,9 @@ loss_kinds! {
     UntrackedProcess = "untracked_process",
         "Processes whose allocations were not seen because the library was not loaded (static, setuid or 32-bit program, or cleared environment), or because another program put them under a filter of system calls (seccomp) and executed them.",
         "link the program dynamically, keep LD_PRELOAD and NUMAMMA_SEGMENT in its environment, and record without the sandbox";
+    OtherUser = "other_user",
+        "Processes that were executed under another user than the recorder's (su, setpriv, sudo): such a process must not open the recorder's memory, so its allocations were not seen, nor its plan applied.",
+        "record as that user: su USER -c 'numamma record ...'; a process that changes its user without executing another program is recorded";
     OwnAllocator = "own_allocator",
         "Processes that bring their own malloc inside the executable: its objects are not seen.",
         "link the allocator as a shared library";

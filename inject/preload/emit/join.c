@@ -99,14 +99,18 @@ static int open_segment(const char *path, struct stat *stat)
 }
 
 /* Memory of the segment. A program that locks all of its memory did not mean ours, and may be short of what it may lock. */
-static char *map_part(int fd, uint64_t offset, uint64_t bytes)
+static char *adopt(long part, uint64_t bytes)
 {
-    long part = nmm_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (long)offset);
     if (nmm_failed(part))
         return NULL;
     nmm_syscall(SYS_munlock, part, (long)bytes, 0, 0, 0, 0);
     nmm_advise((void *)part, bytes, MADV_DONTDUMP);
     return (char *)part;
+}
+
+static char *map_part(int fd, uint64_t offset, uint64_t bytes)
+{
+    return adopt(nmm_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (long)offset), bytes);
 }
 
 /* The header and the controls. */
@@ -128,15 +132,30 @@ static struct nmm_segment *map_segment(const char *path, struct stat *stat)
     return segment;
 }
 
+/* A ring of the segment that cannot be opened again: the process has changed its user or its root. The kernel maps a shared mapping
+ * once more if its old size is said to be none, and as far as the file goes: here from the last page of the controls on. */
+static char *map_again(uint32_t index, uint64_t stride)
+{
+    const uint64_t before = NMM_PAGE + index * stride;
+    const uintptr_t last = (uintptr_t)nmm_process.segment + nmm_process.rings_offset - NMM_PAGE;
+    const long part = nmm_syscall(SYS_mremap, (long)last, 0, (long)(before + stride), MREMAP_MAYMOVE, 0, 0);
+    if (nmm_failed(part))
+        return NULL;
+    nmm_unmap((void *)part, before);
+    return adopt(part + (long)before, stride);
+}
+
 char *nmm_map_ring(uint32_t index)
 {
     char **mapped = &nmm_process.mapped[index];
     if (nmm_load(mapped) == NULL) {
         struct stat stat;
         const int fd = open_segment(nmm_process.path, &stat);
-        if (fd < 0)
-            return NULL;
         const uint64_t stride = NMM_RING_EXTRA + nmm_process.ring_bytes;
+        if (fd < 0) {
+            nmm_store(mapped, map_again(index, stride));
+            return nmm_load(mapped);
+        }
         nmm_store(mapped, map_part(fd, nmm_process.rings_offset + index * stride, stride));
         nmm_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
     }
