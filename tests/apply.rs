@@ -654,6 +654,45 @@ fn the_same_is_said_for_other_tools() {
     }
 }
 
+/// A plan for a machine that is not here: two nodes of two CPUs each, as a copy of its files has them.
+#[test]
+fn a_plan_is_shown_for_another_machine() {
+    let place = Place::together();
+    let program = objects(&place, &[]);
+    let root = place.path("machine");
+    let write = |path: String, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("its folder");
+        fs::write(path, text).expect("a file");
+    };
+    write("sys/devices/system/cpu/online".into(), "0-3\n");
+    write("sys/devices/system/node/online".into(), "0-1\n");
+    for (node, cpus) in [(0, "0-1"), (1, "2-3")] {
+        let folder = format!("sys/devices/system/node/node{node}");
+        write(format!("{folder}/cpulist"), &format!("{cpus}\n"));
+        write(format!("{folder}/meminfo"), &format!("Node {node} MemTotal: 1048576 kB\n"));
+        write(format!("{folder}/distance"), if node == 0 { "10 20\n" } else { "20 10\n" });
+    }
+    for cpu in 0..4 {
+        write(format!("sys/devices/system/cpu/cpu{cpu}/topology/core_id"), &format!("{cpu}\n"));
+    }
+    let plan = place.path("there.toml");
+    fs::write(
+        &plan,
+        "version = 1\n[threads]\npin = \"scatter\"\n[[object]]\nstatic = \"grid\"\npolicy = \"bind\"\nnodes = [1]\n",
+    )
+    .expect("a plan");
+    let show = |machine: &Path| {
+        let run = Run::numamma().arg("apply").arg(&plan).args(["--show", "--machine"]).arg(machine).arg("--");
+        run.arg(&program).run()
+    };
+    let shown = show(&root).success();
+    for words in ["OMP_PLACES=\"{0},{2},{1},{3}\"", "numa_parse_nodestring(\"1\")"] {
+        assert!(shown.out().contains(words), "{words}: {shown}");
+    }
+    show(&place.path("no-machine")).exits(OWN_FAILURE).fails_clearly(&["no CPU is in it"]);
+}
+
 #[test]
 fn a_program_keeps_mappings_for_itself() {
     let place = Place::together();

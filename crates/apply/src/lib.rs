@@ -20,7 +20,7 @@ mod trial;
 
 pub use achieved::{Achieved, PageSizes, Pages, RuleAchieved};
 pub use error::ApplyError;
-pub use placement::{Outcome, Placement, apply};
+pub use placement::{Outcome, Placement, apply, compile_elsewhere};
 pub use readback::Watch;
 pub use text::render;
 pub use trial::{Candidate, Interval, Tried, try_all};

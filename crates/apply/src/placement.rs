@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -59,10 +59,7 @@ impl Placement {
         }
         let machine = Machine::read(Path::new("/"));
         let (cpus, nodes) = allowed(&machine);
-        // A script is run by its interpreter, and what is meant is what that runs.
-        let is_script = std::fs::read(&program).is_ok_and(|bytes| bytes.starts_with(b"#!"));
-        let files = Files { machine: &machine, cpus: &cpus, nodes: &nodes, program: (!is_script).then_some(program) };
-        let compiled = resolve(plan, &files)?;
+        let compiled = compile(plan, program, &machine, (&cpus, &nodes))?;
         let shared = compiled
             .share()
             .map_err(|source| ApplyError::System { what: "creating shared memory for the plan", source })?;
@@ -196,6 +193,28 @@ impl Placement {
             by_node: by_node.into_iter().collect(),
         }
     }
+}
+
+/// Compiles a plan for `command` on another machine, which may be smaller or larger: of that, the folder `root` holds /proc and /sys.
+///
+/// # Errors
+/// If the plan cannot be meant there, there is no machine, or the command is not found here.
+pub fn compile_elsewhere(plan: &Plan, command: &[OsString], root: &Path) -> Result<Compiled, ApplyError> {
+    let program = find_executable(&command[0])?;
+    let machine = Machine::read(root);
+    let cpus: Vec<u32> = machine.online_cpus().collect();
+    if cpus.is_empty() {
+        let message = format!("{}: no copy of a machine's /proc and /sys: no CPU is in it", root.display());
+        return Err(ApplyError::Refused(message));
+    }
+    compile(plan, program, &machine, (&cpus, &[]))
+}
+
+fn compile(plan: &Plan, program: PathBuf, machine: &Machine, may: (&[u32], &[u32])) -> Result<Compiled, ApplyError> {
+    // A script is run by its interpreter, and what is meant is what that runs.
+    let is_script = std::fs::read(&program).is_ok_and(|bytes| bytes.starts_with(b"#!"));
+    let files = Files { machine, cpus: may.0, nodes: may.1, program: (!is_script).then_some(program) };
+    Ok(resolve(plan, &files)?)
 }
 
 /// What to say of a command that executes another under another user.

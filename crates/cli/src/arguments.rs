@@ -185,6 +185,9 @@ pub struct Apply {
     /// Check the plan against the program and print the same for OpenMP, numactl and C; nothing runs
     #[arg(long)]
     pub show: bool,
+    /// With --show: for another machine, of which this folder has a copy of /proc and /sys
+    #[arg(long, value_name = "DIR", requires = "show")]
+    pub machine: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use numamma_apply::{Achieved, ApplyError, Placement, apply, render};
-use numamma_plan::{Pin, Places, Plan, snippet};
+use numamma_apply::{Achieved, ApplyError, Placement, apply, compile_elsewhere, render};
+use numamma_plan::{Compiled, Pin, Places, Plan, snippet};
 use numamma_process::Ended;
 use numamma_record::{Options, Sampler, record};
 
@@ -20,15 +20,16 @@ const OVERHEAD: f64 = 0.02;
 pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
     let plan = plan_of(&arguments)?;
     let failed = |error: ApplyError| Failure::with_code(&error, error.exit_code());
+    if let Some(root) = &arguments.machine {
+        show(&plan, &compile_elsewhere(&plan, &arguments.command, root).map_err(failed)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut placement = Placement::prepare(&plan, &arguments.command).map_err(failed)?;
     if let Some(path) = arguments.report.as_ref().filter(|_| !arguments.show) {
         std::fs::write(path, "").map_err(|error| Failure::new(format!("--report {}: {error}", path.display())))?;
     }
     if arguments.show {
-        for remark in &placement.compiled().remarks {
-            eprintln!("numamma: {}:{}: {}", plan.path.display(), remark.line, remark.message);
-        }
-        print!("{}", snippet(&plan, placement.compiled()));
+        show(&plan, placement.compiled());
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &arguments.record {
@@ -37,6 +38,14 @@ pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
     let outcome = apply(&mut placement, &arguments.command).map_err(failed)?;
     tell(&arguments, &outcome.achieved)?;
     Ok(end(outcome.ended, &outcome.achieved))
+}
+
+/// The same for people who do without us.
+fn show(plan: &Plan, compiled: &Compiled) {
+    for remark in &compiled.remarks {
+        eprintln!("numamma: {}:{}: {}", plan.path.display(), remark.line, remark.message);
+    }
+    print!("{}", snippet(plan, compiled));
 }
 
 fn plan_of(arguments: &Apply) -> Result<Plan, Failure> {
