@@ -6,6 +6,7 @@ use std::time::Duration;
 use numamma_tests::report::{Object, Report};
 use numamma_tests::run::until;
 use numamma_tests::{Place, Run};
+use numamma_trace::{Dataset, SampleRow};
 
 /// Compiles and records a C program; the report of it.
 fn record(source: &str, flags: &[&str]) -> Report {
@@ -27,6 +28,54 @@ fn scalars_of_a_position_independent_program() {
     let report = record(source, &["-fPIE", "-pie"]);
     assert_eq!(first(&report).name, "counter");
     assert!(first(&report).cost.share > 0.9, "{:?}", first(&report));
+}
+
+/// Unrolled code of 400 accesses a round had a row for each of them in every sample.
+#[test]
+fn a_large_block_takes_few_rows_a_sample() {
+    let terms =
+        |array: &str, from: usize| -> String { (from..from + 100).map(|n| format!("s += {array}_[{n}];\n")).collect() };
+    let stores: String = (0..100).map(|n| format!("c_[{n}] = s;\n")).collect();
+    let source = format!(
+        r"
+        #include <pthread.h>
+        #include <stdlib.h>
+        static long n = 500000;
+        static void *work(void *x) {{
+            volatile long *a = calloc(2 * n, 8), *b = calloc(n, 8), *c = calloc(n, 8);
+            for (int r = 0; r < 2500; r++)
+                for (long i = 0; i < n; i += 100) {{
+                    long s = 0;
+                    volatile long *a_ = a + i, *b_ = b + i, *c_ = c + i;
+                    {}{}{}{stores}
+                }}
+            return x;
+        }}
+        int main(void) {{
+            pthread_t t; pthread_create(&t, 0, work, 0); work(0); pthread_join(t, 0); return 0;
+        }}",
+        terms("a", 0),
+        terms("b", 0),
+        terms("a", 100),
+    );
+    let place = Place::alone();
+    let program = place.compile("gcc", "program", &source, &["-O1"]);
+    place.record().arg(&program).run().success();
+    let report = Report::of(&place.dataset());
+    for (name, share) in [("a", 0.5), ("b", 0.25), ("c", 0.25)] {
+        let of = report.objects.iter().find(|object| object.name == name).expect("an array");
+        assert!((of.accesses.share - share).abs() < 0.03, "{name}: {:?}", of.accesses);
+        // 2 threads, 2500 rounds over 5000 blocks; what a processor takes for one is known to a tenth.
+        let exact = share * 400.0 * 2.0 * 2500.0 * 5000.0;
+        let counted = of.accesses.reads + of.accesses.writes;
+        assert!((counted / exact - 1.0).abs() < 0.15, "{name}: {counted} of {exact}");
+    }
+    let dataset = Dataset::open(&place.dataset()).unwrap();
+    let rows: Vec<SampleRow> = dataset.read().unwrap();
+    let samples = rows.iter().filter(|row| row.cost > 0).count();
+    assert!(rows.len() < 18 * samples, "{} rows of {samples} samples", rows.len());
+    let bytes = std::fs::metadata(place.dataset().join("samples.parquet")).unwrap().len();
+    assert!(samples < 500 || bytes < 150 * samples as u64, "{bytes} bytes of {samples} samples");
 }
 
 /// A fault that reads maps the page of zeros and places nothing: the page is placed by who writes it first.

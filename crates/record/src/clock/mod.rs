@@ -11,6 +11,7 @@
 //!   inc  rcx ; cmp ; jne       all accesses of the block: rule "spread", carry the counts
 //! ```
 
+mod choice;
 pub mod code;
 pub mod counts;
 mod frame;

@@ -2,10 +2,11 @@
 //!
 //! Cost (time) goes to one access: the one that stalled (rule B of FACTS 1, here "before"), else the next one ("forward").
 //! Counts go to all accesses of the sampled basic block, evenly ("spread", estimator S2): whatever stalled, each pass
-//! through the block makes each access once.
+//! through the block makes each access once. Of a large block some of the accesses stand for all, in turn ([`chosen`]).
 
 use numamma_trace::Rule;
 
+use super::choice::chosen;
 use super::frame::Frame;
 use super::lift::{Code, Effect, Operand};
 use super::machine::Machine;
@@ -32,9 +33,16 @@ pub struct Found {
 /// How often each operand of a stretch of code could be recovered: what turns "seen" into "made".
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Samples in the block, by its first instruction; recovered samples, by instruction.
+    /// Samples in the block, by its first instruction.
     blocks: Vec<u32>,
-    operands: Vec<[u32; 2]>,
+    /// By operand: samples that chose it, and those of them that recovered it.
+    operands: Vec<[Tried; 2]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    chosen: u32,
+    recovered: u32,
 }
 
 /// Finds the accesses of a sample at instruction `at`. Returns the rule by which the one that carries the cost, the first
@@ -180,10 +188,20 @@ fn spread(
         return;
     }
     recovery.blocks.resize(code.ops.len(), 0);
-    recovery.operands.resize(code.ops.len(), [0; 2]);
-    recovery.blocks[first] += 1;
+    recovery.operands.resize(code.ops.len(), Default::default());
+    recovery.blocks[first] = recovery.blocks[first].wrapping_add(1);
 
     let mut done = vec![[false; 2]; last + 1 - first];
+    let chosen = chosen(count, recovery.blocks[first]);
+    let rows = chosen.iter().filter(|&&is| is).count();
+    let mut is_chosen = chosen.into_iter();
+    for n in first..=last {
+        for slot in (0..2).filter(|&slot| code.ops[n].operands[slot].is_some()) {
+            let is_chosen = is_chosen.next().unwrap_or(true);
+            recovery.operands[n][slot].chosen += u32::from(is_chosen);
+            done[n - first][slot] = !is_chosen;
+        }
+    }
     // Whether all addresses of an instruction are known by now.
     let mut add = |n: usize, machine: &Machine| {
         let mut known = true;
@@ -196,12 +214,12 @@ fn spread(
                 continue;
             };
             done[n - first][slot] = true;
-            let seen = &mut recovery.operands[n][slot];
-            *seen += 1;
-            // Each pass makes the access once; it was recovered in `seen` of the block's samples. The ratio is kept
-            // within reason while there are few.
-            let missed = (recovery.blocks[first] as f32 / *seen as f32).min(8.0);
-            let accesses = missed / count as f32;
+            let tried = &mut recovery.operands[n][slot];
+            tried.recovered += 1;
+            // Each pass makes the access once; it was recovered in some of the samples that chose it. The ratio is kept
+            // within reason while there are few. A row stands for the operands that were not chosen, too.
+            let missed = (tried.chosen as f32 / tried.recovered as f32).min(8.0);
+            let accesses = missed / rows as f32;
             match found.iter_mut().find(|f| f.op == n && f.operand == operand && f.addr == addr) {
                 Some(blamed) => blamed.accesses += accesses,
                 None => found.push(Found { op: n, operand, addr, rule: Rule::Spread, accesses }),
@@ -428,6 +446,32 @@ mod tests {
         // Sampled at its beginning, when the `xor` is still to come.
         accesses(&code, &mut Recovery::default(), 0, (&machine, &stack), &mut found);
         assert!(found.iter().all(|found| found.op != 3), "{found:?}");
+    }
+
+    /// `add rax,[rdi+8k]` 300 times, then `add rax,[rsi+8k]` 100 times, and back: one block of an unrolled loop.
+    #[test]
+    fn a_large_block_has_few_rows_a_sample_and_the_same_shares() {
+        let add = |register: u8, k: i32| [&[0x48, 0x03, 0x80 | register][..], &(8 * k).to_le_bytes()].concat();
+        let mut bytes: Vec<u8> = (0..300).flat_map(|k| add(7, k)).chain((0..100).flat_map(|k| add(6, k))).collect();
+        let back = -(bytes.len() as i32 + 5);
+        bytes.push(0xe9);
+        bytes.extend(back.to_le_bytes());
+        let code = Code::decode(&bytes, 0x1000, true);
+        let machine = Machine::new(registers(&[(7, 0x10_0000), (6, 0x20_0000)]), 0, 0, None);
+        let (mut recovery, mut found) = (Recovery::default(), Vec::new());
+        let (mut in_first, mut all, mut times) = (0.0, 0.0, [0_u32; 400]);
+        // Every place is sampled, in no order that has to do with what is chosen.
+        for sample in 0..800_usize {
+            accesses(&code, &mut recovery, 1 + sample * 7 % 399, (&machine, &[]), &mut found);
+            assert!(found.len() <= 1 + super::super::choice::MOST_ROWS, "{}", found.len());
+            let weight: f32 = found.iter().map(|found| found.accesses).sum();
+            assert!((weight - 1.0).abs() < 1e-5, "a sample counts as one: {weight}");
+            all += f64::from(weight);
+            in_first += found.iter().filter(|of| of.addr < 0x20_0000).map(|of| f64::from(of.accesses)).sum::<f64>();
+            found.iter().filter(|of| of.accesses > 0.0).for_each(|of| times[of.op] += 1);
+        }
+        assert!((in_first / all - 0.75).abs() < 1e-3, "{in_first} of {all}");
+        assert!(times.iter().all(|&times| times == 32), "each operand equally often: {times:?}");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A row's weight is a guess when it is made: its block's sample, divided by the accesses of the block. When the program has
-//! ended it is known how often each block ran, and the weights of one instruction's rows are scaled to add up to that.
+//! ended it is known how often each block ran, and the weights of one instruction's rows are scaled to add up to that. Of a large
+//! block each sample has rows of some operands only, so there the weights of the whole block's rows are scaled together.
 
 pub mod evidence;
 pub mod frequency;
@@ -17,6 +18,7 @@ pub mod resample;
 use numamma_trace::{GroundRow, NONE, SampleRow};
 use rustc_hash::FxHashMap;
 
+use super::choice::MOST_ROWS;
 use super::code::Function;
 use super::lift::Code;
 use evidence::{Evidence, Sample};
@@ -131,7 +133,7 @@ impl Learnt {
             *factors.covered_of.entry((function, of.innermost)).or_default() += samples;
             factors.runs.extend((of.first..=of.last).map(|op| ((function, op), found.runs[block])));
         }
-        factors.rowless = factors.rowless.hypot(self.rowless(code, graph, &found));
+        factors.rowless = factors.rowless.hypot(self.rowless(code, graph, (&found, &evidence)));
         let errors = errors(code, graph, &evidence, &found, time);
         let mut grounds: FxHashMap<(i32, usize), i32> = FxHashMap::default();
         // Programs may have many threads.
@@ -147,7 +149,15 @@ impl Learnt {
                 Some(left) if op.repeats => f64::from(left.samples) * time.period * ELEMENTS_PER_NS,
                 _ => found.runs[block],
             };
-            let accesses = runs * share * slots.max(1) as f64;
+            let operands = operands_of(code, graph, block);
+            let accesses = match operands > MOST_ROWS {
+                // Rows of the operands that were chosen stand for those that were not, which may have none in this thread.
+                true => {
+                    let samples = own.blocks.get(block).map_or(1, |seen| seen.samples.max(1));
+                    runs * share * operands as f64 * weight.sum / f64::from(samples)
+                }
+                false => runs * share * slots.max(1) as f64,
+            };
             let ground = match (found.ground[block], graph.blocks[block].innermost) {
                 (Some(_), Some(innermost)) => *grounds.entry((thread, innermost)).or_insert_with(|| {
                     let of = &graph.loops[innermost];
@@ -174,7 +184,7 @@ impl Learnt {
 
     /// Accesses of blocks whose count has ground, by instructions that no row is of: of a block without a sample, or at an address
     /// that the registers never told. Nobody knows their objects.
-    fn rowless(&self, code: &Code, graph: &Graph, found: &Frequencies) -> f64 {
+    fn rowless(&self, code: &Code, graph: &Graph, (found, evidence): (&Frequencies, &Evidence)) -> f64 {
         let mut has_rows = vec![false; code.ops.len()];
         self.weights.values().filter(|weight| weight.sum > 0.0).for_each(|weight| has_rows[weight.op] = true);
         let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
@@ -182,7 +192,10 @@ impl Learnt {
             let of = &graph.blocks[block];
             let rowless = (of.first..=of.last).filter(|&op| !has_rows[op]);
             let operands: usize = rowless.map(|op| code.ops[op].operands.iter().flatten().count()).sum();
-            (found.runs[block] * operands as f64).powi(2)
+            // Those that no sample chose are like those that were.
+            let chosen = MOST_ROWS.saturating_mul(evidence.blocks[block].samples.max(1) as usize);
+            let unchosen = operands_of(code, graph, block).saturating_sub(chosen);
+            (found.runs[block] * operands.saturating_sub(unchosen) as f64).powi(2)
         });
         of_block.sum::<f64>().sqrt()
     }
@@ -220,6 +233,12 @@ impl Learnt {
         let blocks: Vec<usize> = (0..graph.blocks.len()).collect();
         samples(own, &blocks) / samples(all, &blocks).max(1.0)
     }
+}
+
+/// Accesses of a run of a block.
+fn operands_of(code: &Code, graph: &Graph, block: usize) -> usize {
+    let of = &graph.blocks[block];
+    code.ops[of.first..=of.last].iter().flat_map(|op| op.operands.iter().flatten()).count()
 }
 
 /// Relative standard errors of the runs of blocks.
