@@ -170,6 +170,58 @@ fn inside_a_function_of_a_library() {
     is_nearly_all(&report, "within");
 }
 
+/// One name stands for all instances of a template.
+#[test]
+fn all_instances_of_a_template_are_watched() {
+    if !may_watch("all_instances_of_a_template_are_watched") {
+        return;
+    }
+    let place = Place::alone();
+    let source = r"
+        static const long n = 1 << 16;
+        static volatile double within[n]; static volatile int beyond[n]; static volatile long without[n];
+        template <class T> [[gnu::noinline]] void sweep(volatile T *of) {
+            for (int r = 0; r < 4000; r++) for (long i = 0; i < n; i++) of[i] = of[i] + 1;
+        }
+        [[gnu::noinline]] void other() { for (int r = 0; r < 4000; r++) for (long i = 0; i < n; i++) without[i] += i; }
+        int main() { sweep(within); other(); sweep(beyond); return 0; }";
+    let program = place.compile("g++", "program", source, &["-O1"]);
+    let report = record(&place, &program, &["--in", "sweep"], &[]);
+    let cost = |name: &str| -> f64 {
+        let objects = report["objects"].as_array().unwrap().iter();
+        objects.filter(|object| object["name"] == name).map(|object| object["cost"]["share"].as_f64().unwrap()).sum()
+    };
+    assert!(cost("within") > 0.1 && cost("beyond") > 0.1, "both instances: {report}");
+    assert!(cost("within") + cost("beyond") > 0.97, "{report}");
+}
+
+/// The reason that applies, and not all that there may be.
+#[test]
+fn why_a_function_cannot_be_watched_is_said() {
+    if !may_watch("why_a_function_cannot_be_watched_is_said") {
+        return;
+    }
+    let place = Place::alone();
+    let source = r"
+        static inline __attribute__((always_inline)) int small(volatile int *x) { return ++*x; }
+        __attribute__((noinline)) int caller(volatile int *x) { int s = 0; for (int i = 0; i < 9; i++) s += small(x); return s; }
+        __attribute__((noipa)) void nothing(void) {}
+        int main(int argc, char **argv) { volatile int x = argc; nothing(); return caller(&x) > 1000; }";
+    let debug = place.compile("gcc", "debug", source, &["-O1", "-g", "-fcf-protection=none"]);
+    let bare = place.compile("gcc", "bare", source, &["-O1", "-g0"]);
+    let stripped = place.compile("gcc", "stripped", source, &["-O1", "-s"]);
+    let refused = |program: &Path, function: &str, words: &[&str]| {
+        let options = ["--force", "--in", function].map(str::to_owned);
+        let run = Run::record_with(&place.dataset(), &options).arg(program).run();
+        run.exits(OWN_FAILURE).fails_clearly(words);
+    };
+    refused(&debug, "small", &["inlined, in caller"]);
+    refused(&debug, "nothing", &["only returns"]);
+    refused(&debug, "absent", &["nor is one inlined", "opens later"]);
+    refused(&bare, "small", &["without debug information"]);
+    refused(&stripped, "small", &["stripped"]);
+}
+
 /// Exceptions and longjmp pass, threads and processes start: the program must not notice. And what comes after a function that
 /// was left by an exception is not inside.
 #[test]

@@ -9,7 +9,7 @@ use numamma_symbols::origin::is_it;
 use numamma_symbols::{Module, NamedFunction};
 
 use super::exits::exits;
-use super::{Probe, ProbeKind};
+use super::{Probe, ProbeKind, missing};
 use crate::error::RecordError;
 
 /// The probes for `asked`, each `FUNCTION` or `FILE:FUNCTION`. Without a file it is one of `executable`, else of the
@@ -50,12 +50,9 @@ pub fn find(asked: &[String], executable: &Path) -> Result<Vec<Probe>, RecordErr
                 Some(file) => file.display().to_string(),
                 None => format!("{} and its libraries", executable.display()),
             };
-            return Err(RecordError::NoFunction {
-                asked: text.clone(),
-                why: format!(
-                    "no such function in {place}; it may be inlined (build with -fno-inline, or name its caller), or its name stripped"
-                ),
-            });
+            let module = open(file.unwrap_or(executable));
+            let why = module.map_or_else(|why| why, |module| missing::why(&module, name, &place));
+            return Err(RecordError::NoFunction { asked: text.clone(), why });
         }
         // Probes are in all processes: each record would make the recorder come by and cause the next.
         if let Some(probe) = probes[before..].iter().find(|probe| own.contains(&probe.file)) {
@@ -93,8 +90,7 @@ fn open(path: &Path) -> Result<Module, String> {
 fn add(probes: &mut Vec<Probe>, file: &Path, module: &Module, name: &str, number: u16) {
     // As the kernel will call it.
     let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    // gfortran appends an underscore to what is in no module.
-    let functions = module.functions_named(|found| is_it(found, name) || found.strip_suffix('_') == Some(name));
+    let functions = module.functions_named(|found| is_meant(found, name));
     let (cold, whole): (Vec<&NamedFunction>, Vec<&NamedFunction>) = functions.iter().partition(|f| f.cold);
     for function in whole {
         let of_it = cold.iter().filter(|part| part.name == function.name).chain([&function]);
@@ -115,6 +111,33 @@ fn add(probes: &mut Vec<Probe>, file: &Path, module: &Module, name: &str, number
             Some(Probe { file, offset: module.file_offset(at)?, at, parts, function: number, kind })
         }));
     }
+}
+
+/// Whether a function is the one that the user means, or an instance of the template.
+pub fn is_meant(found: &str, name: &str) -> bool {
+    // gfortran appends an underscore to what is in no module.
+    is_it(found, name) || found.strip_suffix('_') == Some(name) || is_instance(found, name)
+}
+
+/// Whether `found` is an instance of the template `name`: `void grid::sweep<double>(double*)` of `sweep`. Those of functions are
+/// demangled with what they return.
+fn is_instance(found: &str, name: &str) -> bool {
+    if !found.contains('<') || found.contains("operator") {
+        return false;
+    }
+    let (mut plain, mut depth) = (String::new(), 0_usize);
+    for (at, c) in found.char_indices() {
+        match c {
+            '(' if depth == 0 && !found[at..].starts_with("(anonymous namespace)") => break,
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    let plain = plain.replace("(anonymous namespace)", "");
+    let last = plain.rsplit(' ').next().unwrap_or_default();
+    last.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
 /// The libraries that the dynamic linker would load with a program, as it says itself. The program does not run.
@@ -152,6 +175,26 @@ mod tests {
         assert_eq!(split("./libx.so:solve"), (Some(Path::new("./libx.so")), "solve"));
         assert_eq!(split("/usr/lib/libx.so.1:ns::f(int)"), (Some(Path::new("/usr/lib/libx.so.1")), "ns::f(int)"));
         assert_eq!(split("./libx.so:"), (None, "./libx.so:"));
+    }
+
+    #[test]
+    fn all_instances_of_a_template_are_meant() {
+        for found in [
+            "void sweep<double>(double*, long)",
+            "std::vector<int, std::allocator<int> > grid::sweep<int>(int)",
+            "grid::Pool<std::pair<int, int> >::sweep(int)",
+            "void (anonymous namespace)::sweep<float>()",
+            "grid::sweep(int)",
+        ] {
+            assert!(is_meant(found, "sweep"), "{found}");
+        }
+        assert!(is_meant("void grid::sweep<double>(double*)", "grid::sweep"));
+        assert!(is_meant("grid::Pool<int>::sweep(int)", "Pool::sweep"));
+        for found in
+            ["void resweep<int>(int)", "void call<sweep>(int)", "void take<int>(sweep)", "bool operator< <int>(sweep)"]
+        {
+            assert!(!is_meant(found, "sweep"), "{found}");
+        }
     }
 
     #[test]

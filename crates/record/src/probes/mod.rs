@@ -6,9 +6,11 @@
 //!
 //! - [`find`]: from what the user typed to functions in files
 //! - [`exits`]: which instructions leave a function
+//! - [`missing`]: why a function cannot be watched
 
 mod exits;
 mod find;
+mod missing;
 
 use std::ops::Range;
 use std::path::PathBuf;
