@@ -1,7 +1,7 @@
 //! The JSON of `numamma compare`, as a script that relies on it would read it: not the project's own types, so that a field
 //! that is renamed there fails here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -14,6 +14,8 @@ pub struct Comparison {
     pub version: u32,
     pub a: Recording,
     pub b: Recording,
+    pub more_a: Vec<String>,
+    pub more_b: Vec<String>,
     pub comparable: Comparable,
     pub notes: Vec<Note>,
     pub total: Total,
@@ -70,6 +72,7 @@ pub struct Change {
 #[allow(missing_docs)]
 pub struct Total {
     pub cost: Change,
+    pub wall_time: Change,
     pub remote: Option<Change>,
 }
 
@@ -166,6 +169,13 @@ impl Comparison {
     pub fn of(a: &Path, b: &Path, options: &[&str]) -> Comparison {
         let outcome = Run::compare(a, b).args(["--format", "json"]).args(options).run().success();
         assert!(outcome.stderr.is_empty(), "{outcome}");
+        serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{e}: {outcome}"))
+    }
+
+    /// The same of several recordings of each.
+    #[track_caller]
+    pub fn of_runs(a: &[PathBuf], b: &[PathBuf]) -> Comparison {
+        let outcome = Run::numamma().args(["compare", "--format", "json"]).args(a).arg("--").args(b).run().success();
         serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{e}: {outcome}"))
     }
 

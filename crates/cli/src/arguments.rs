@@ -136,12 +136,12 @@ pub struct Report {
 
 #[derive(Args)]
 pub struct Compare {
-    /// Directory of the first recording: what the second is compared with
-    #[arg(value_name = "A")]
-    pub a: PathBuf,
-    /// Directory of the second recording; differences are what it has more
-    #[arg(value_name = "B")]
-    pub b: PathBuf,
+    /// Directories of two recordings, A and B; a positive difference means that B has more. Before `--`: those of A alone
+    #[arg(value_names = ["A", "B"], num_args = 1.., required = true)]
+    recordings: Vec<PathBuf>,
+    /// After `--`: directories of the recordings of B, where there are several of one; errors hold the spread between runs
+    #[arg(value_name = "B", last = true)]
+    more: Vec<PathBuf>,
     /// Recording that owners of pages are measured by; fuller is the one with more samples
     #[arg(long, value_name = "WHICH", default_value = "fuller", value_parser = ["fuller", "a", "b"])]
     pub reference: String,
@@ -151,6 +151,17 @@ pub struct Compare {
     /// Form of the comparison
     #[arg(long, default_value = "text", value_parser = PossibleValuesParser::new(["text", "json"]).try_map(|s| s.parse::<Format>()))]
     pub format: Format,
+}
+
+impl Compare {
+    /// The recordings of each side; `None` if it is not clear which those are.
+    pub fn sides(&self) -> Option<(&[PathBuf], &[PathBuf])> {
+        match (self.recordings.len(), self.more.is_empty()) {
+            (2, true) => Some(self.recordings.split_at(1)),
+            (_, true) => None,
+            (_, false) => Some((&self.recordings, &self.more)),
+        }
+    }
 }
 
 #[derive(Args)]

@@ -5,6 +5,7 @@
 //!   costs, shares          -> change    -> differences with errors
 //!   threads, processes     -> threads   -> one numbering
 //!   pages with owners      -> ownership -> coverage and accuracy
+//!   several recordings     -> runs      -> how much they differ without reason
 //!   runs, samplers         -> notes     -> what must be known before a difference is believed
 //! ```
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ mod matching;
 mod notes;
 mod objects;
 mod ownership;
+mod runs;
 mod threads;
 
 use numamma_findings::{
@@ -21,7 +23,8 @@ use numamma_findings::{
     TotalChange,
 };
 
-use change::change;
+use change::{change, time_change};
+use runs::{Runs, comparable_runs};
 use threads::Threads;
 
 /// One of the two recordings.
@@ -57,34 +60,40 @@ pub enum Reference {
     Side(Side),
 }
 
-/// Compares `b` with `a`: differences are what `b` has more.
-pub fn compare(a: Input<'_>, b: Input<'_>, reference: Reference) -> Comparison {
-    let comparable = comparable(a.findings, b.findings);
+/// Compares the recordings `b` with the recordings `a`, of which each has at least one: differences are what `b` has more.
+/// Pages are compared, and names and threads taken, of the first recording of each.
+pub fn compare(a: &[Input<'_>], b: &[Input<'_>], reference: Reference) -> Comparison {
+    let (runs_a, runs_b) = (Runs::new(a), Runs::new(b));
+    let (a, b) = (runs_a.first(), runs_b.first());
+    let comparable = comparable_runs(&runs_a, &runs_b);
     let matched = matching::pairs(&a.basis.objects, &b.basis.objects);
     let threads = Threads::new(a.basis, b.basis);
     let reference = match reference {
         Reference::Side(side) => side,
-        Reference::Fuller => fuller(&a, &b),
+        Reference::Fuller => fuller(a, b),
     };
     let objects = matched.iter().map(|&matched| {
         let agreement = comparable.pages.then(|| {
             ownership::of_object(&a.basis.objects[matched.a], &b.basis.objects[matched.b], reference, &threads)
         });
-        objects::change(&a, &b, matched, &comparable, agreement.flatten())
+        objects::change(&runs_a, &runs_b, matched, &comparable, agreement.flatten())
     });
     let mut objects: Vec<_> = objects.collect();
     objects::sort(&mut objects, &comparable);
+    let more = |runs: &Runs<'_>| runs.others().iter().map(|run| run.path.to_owned()).collect();
     Comparison {
         version: COMPARISON_VERSION,
-        a: recording(&a, matched.iter().map(|matched| matched.a)),
-        b: recording(&b, matched.iter().map(|matched| matched.b)),
+        a: recording(a, matched.iter().map(|matched| matched.a)),
+        b: recording(b, matched.iter().map(|matched| matched.b)),
+        more_a: more(&runs_a),
+        more_b: more(&runs_b),
         comparable,
-        notes: notes::notes(&a, &b, &comparable, &matched, &threads),
-        total: total(&a, &b, &comparable),
+        notes: notes::notes(&runs_a, &runs_b, &comparable, &matched, &threads),
+        total: total(&runs_a, &runs_b, &comparable),
         objects,
-        only_a: objects::alone(&a, matched.iter().map(|matched| matched.a)),
-        only_b: objects::alone(&b, matched.iter().map(|matched| matched.b)),
-        ownership: comparable.pages.then(|| ownership::ownership(&a, &b, &matched, reference, &threads)),
+        only_a: objects::alone(a, matched.iter().map(|matched| matched.a)),
+        only_b: objects::alone(b, matched.iter().map(|matched| matched.b)),
+        ownership: comparable.pages.then(|| ownership::ownership(a, b, &matched, reference, &threads)),
     }
 }
 
@@ -136,21 +145,26 @@ fn sum(shares: impl Iterator<Item = f64>) -> f64 {
     if (sum - 1.0).abs() < 1e-9 { 1.0 } else { sum }
 }
 
-fn total(a: &Input<'_>, b: &Input<'_>, comparable: &Comparable) -> TotalChange {
-    let remote = |of: &Input<'_>| {
-        let sum = of.basis.objects.iter().fold(RemoteBasis::default(), |sum, object| RemoteBasis {
-            remote: sum.remote + object.remote.remote,
-            known: sum.known + object.remote.known,
-            samples: sum.samples + object.remote.samples,
-        });
-        change::remote_share(sum, of.exact())
-    };
+fn total(a: &Runs<'_>, b: &Runs<'_>, comparable: &Comparable) -> TotalChange {
+    let remote = |runs: &Runs<'_>| -> Option<Vec<_>> { runs.each(total_remote_share).into_iter().collect() };
     let seconds = |of: &Input<'_>| change::seconds(of.basis, of.basis.data_samples, of.basis.data_cost_s);
+    let wall = |of: &Input<'_>| (of.findings.run.wall_s, None);
+    let wall_time = time_change(&a.each(wall), &b.each(wall), true);
     TotalChange {
-        cost: change(seconds(a), seconds(b), comparable.cost),
-        wall: Pair { a: a.findings.run.wall_s, b: b.findings.run.wall_s },
-        remote: remote(a).zip(remote(b)).filter(|_| comparable.remote).map(|(a, b)| change(a, b, true)),
+        cost: time_change(&a.each(seconds), &b.each(seconds), comparable.cost),
+        wall: Pair { a: wall_time.a, b: wall_time.b },
+        wall_time,
+        remote: remote(a).zip(remote(b)).filter(|_| comparable.remote).map(|(a, b)| change(&a, &b, true)),
     }
+}
+
+fn total_remote_share(of: &Input<'_>) -> Option<change::Measured> {
+    let sum = of.basis.objects.iter().fold(RemoteBasis::default(), |sum, object| RemoteBasis {
+        remote: sum.remote + object.remote.remote,
+        known: sum.known + object.remote.known,
+        samples: sum.samples + object.remote.samples,
+    });
+    change::remote_share(sum, of.exact())
 }
 
 /// How many objects were found by `by`.

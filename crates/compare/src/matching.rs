@@ -3,9 +3,14 @@
 //! Addresses change from run to run; where the program lies in its modules does not. So objects are matched by everything
 //! that holds for the same build, then, of what is left, by what survives a build, then by what survives an edit. A looser
 //! rule never takes an object from a stricter one, and where it leaves a choice it matches nothing.
+//!
+//! A source file is the same in another checkout: each rule asks for equal paths first, then for equal ends of them.
 
 use numamma_findings::{Identity, Match, Matched, ObjectBasis};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// How many components at the end of a path must be equal, in the order in which that is tried.
+const TAILS: [usize; 4] = [usize::MAX, 3, 2, 1];
 
 /// What two objects must have in common; what a rule ignores is empty.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
@@ -20,8 +25,8 @@ struct Key<'a> {
     stack: &'a [String],
 }
 
-/// The key of an object under a rule, if the rule can tell it.
-fn key(of: &Identity, rule: Match) -> Option<Key<'_>> {
+/// The key of an object under a rule, if the rule can tell it; with so many components of its file's path.
+fn key(of: &Identity, rule: Match, components: usize) -> Option<Key<'_>> {
     let Identity { kind, name, module, offset, site } = of;
     let named = Key { kind, name, ..Key::default() };
     let Some(site) = site else {
@@ -29,9 +34,10 @@ fn key(of: &Identity, rule: Match) -> Option<Key<'_>> {
             Match::Address => Key { module, offset: *offset, ..named },
             Match::Line => Key { module, ..named },
             Match::Name => named,
+            Match::Site => return None,
         });
     };
-    let (function, file, line) = (site.function.as_str(), site.file.as_str(), site.line);
+    let (function, file, line) = (site.function.as_str(), tail(&site.file, components), site.line);
     match rule {
         Match::Address => {
             // Code in no module has no address that lasts: its callers tell it.
@@ -40,7 +46,17 @@ fn key(of: &Identity, rule: Match) -> Option<Key<'_>> {
         }
         Match::Line => (!function.is_empty()).then_some(Key { function, file, line, ..named }),
         Match::Name => (!name.is_empty()).then_some(Key { function, file, ..named }),
+        Match::Site => {
+            let has_line = !function.is_empty() && !file.is_empty() && line > 0;
+            has_line.then_some(Key { kind, function, file, line, ..Key::default() })
+        }
     }
+}
+
+/// The last components of a path.
+fn tail(path: &str, components: usize) -> &str {
+    let starts = path.rmatch_indices('/').map(|(at, _)| at + 1);
+    starts.take(components).nth(components - 1).map_or(path, |start| &path[start..])
 }
 
 /// Pairs of objects, in the order of the first recording; `Matched::a` and `b` are positions.
@@ -48,8 +64,9 @@ pub fn pairs(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<Matched> {
     let mut pairs: Vec<Matched> = Vec::new();
     // What is left, in the order of the recordings.
     let (mut left_a, mut left_b): (Vec<usize>, Vec<usize>) = ((0..a.len()).collect(), (0..b.len()).collect());
-    for rule in [Match::Address, Match::Line, Match::Name] {
-        let (of_a, of_b) = (by_key(a, &left_a, rule), by_key(b, &left_b, rule));
+    let rules = [Match::Address, Match::Line, Match::Name, Match::Site];
+    for (rule, components) in rules.into_iter().flat_map(|rule| TAILS.map(|components| (rule, components))) {
+        let (of_a, of_b) = (by_key(a, &left_a, rule, components), by_key(b, &left_b, rule, components));
         for (key, in_a) in &of_a {
             let Some(in_b) = of_b.get(key).filter(|in_b| in_a.len() == in_b.len()) else { continue };
             // As many calls on one line in both builds are in the same order in both. Of names nobody knows that.
@@ -67,10 +84,15 @@ pub fn pairs(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<Matched> {
 }
 
 /// The objects of each key, in the order of their addresses in their module.
-fn by_key<'a>(objects: &'a [ObjectBasis], left: &[usize], rule: Match) -> FxHashMap<Key<'a>, Vec<usize>> {
+fn by_key<'a>(
+    objects: &'a [ObjectBasis],
+    left: &[usize],
+    rule: Match,
+    components: usize,
+) -> FxHashMap<Key<'a>, Vec<usize>> {
     let mut by_key: FxHashMap<Key<'a>, Vec<usize>> = FxHashMap::default();
     for &object in left {
-        if let Some(key) = key(&objects[object].identity, rule) {
+        if let Some(key) = key(&objects[object].identity, rule, components) {
             by_key.entry(key).or_default().push(object);
         }
     }
@@ -100,6 +122,44 @@ mod tests {
 
     fn found(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<(usize, usize, Match)> {
         pairs(a, b).iter().map(|pair| (pair.a, pair.b, pair.by)).collect()
+    }
+
+    /// An object of a checkout at `root`.
+    fn at(root: &str, name: &str, file: &str, line: u32, offset: i64) -> ObjectBasis {
+        let mut object = heap(name, "setup", line, offset);
+        object.identity.site.as_mut().expect("a heap object").file = format!("{root}/{file}");
+        object
+    }
+
+    #[test]
+    fn another_checkout_matches_by_the_ends_of_its_paths() {
+        let checkout = |root: &str, moved: i64| {
+            // Two files of one name, whose folders alone tell them apart.
+            let (x, y) =
+                (at(root, "", "src/x/util.c", 9, 0x100 + moved), at(root, "", "src/y/util.c", 9, 0x200 - moved));
+            vec![x, y, at(root, "grid", "main.c", 20, 0x300 + moved)]
+        };
+        let (here, there) = (checkout("/home/eve/solver", 0), checkout("/build/7", 0));
+        assert_eq!(found(&here, &there), [(0, 0, Match::Address), (1, 1, Match::Address), (2, 2, Match::Address)]);
+        // Built again, the files in another order.
+        let there = checkout("/build/7", 0x180);
+        assert_eq!(found(&here, &there), [(0, 0, Match::Line), (1, 1, Match::Line), (2, 2, Match::Line)]);
+    }
+
+    #[test]
+    fn a_renamed_variable_is_found_by_its_call_site() {
+        let before = [heap("grid", "main", 9, 0x100), heap("x", "main", 12, 0x120)];
+        let after = [heap("mesh", "main", 9, 0x180), heap("x", "main", 9, 0x1a0)];
+        // `x` moved to another line, where a looser rule must not confuse it with what was renamed there.
+        assert_eq!(found(&before, &after), [(0, 0, Match::Site), (1, 1, Match::Name)]);
+        let gone = [heap("mesh", "main", 10, 0x180)];
+        assert_eq!(found(&before[..1], &gone), []);
+    }
+
+    #[test]
+    fn a_path_ends_with_its_last_components() {
+        assert_eq!([1, 2, 3, usize::MAX].map(|n| tail("/a/b.c", n)), ["b.c", "a/b.c", "/a/b.c", "/a/b.c"]);
+        assert_eq!([tail("b.c", 1), tail("", 2)], ["b.c", ""]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use numamma_findings::{Comparable, Findings, Match, Matched, Note};
 
+use crate::runs::Runs;
 use crate::threads::Threads;
 use crate::{Input, found_by};
 
@@ -13,12 +14,13 @@ const MATCHED: f64 = 0.9;
 
 /// Everything that there is to say, what spoils most first.
 pub fn notes(
-    a: &Input<'_>,
-    b: &Input<'_>,
+    runs_a: &Runs<'_>,
+    runs_b: &Runs<'_>,
     comparable: &Comparable,
     matched: &[Matched],
     threads: &Threads,
 ) -> Vec<Note> {
+    let (a, b) = (runs_a.first(), runs_b.first());
     let mut notes = Notes(Vec::new());
     programs(&mut notes, a.findings, b.findings);
     unmatched_threads(&mut notes, a.findings, b.findings, threads);
@@ -26,15 +28,21 @@ pub fn notes(
     state(&mut notes, "A", a, matched.iter().map(|pair| pair.a));
     state(&mut notes, "B", b, matched.iter().map(|pair| pair.b));
     machines(&mut notes, a.findings, b.findings);
-    let (lines, names) = (found_by(matched, Match::Line), found_by(matched, Match::Name));
-    if lines + names > 0 {
+    further(&mut notes, runs_a);
+    further(&mut notes, runs_b);
+    let [lines, names, sites] = [Match::Line, Match::Name, Match::Site].map(|by| found_by(matched, by));
+    if lines + names + sites > 0 {
         let objects = |n: usize| format!("{n} object{}", if n == 1 { "" } else { "s" });
+        let renamed = match sites {
+            0 => String::new(),
+            n => format!(" and {n} under another name by the line of the call"),
+        };
         notes.add(
             "rebuilt",
             format!(
-                "{} found by source line and {} by the variable's name alone, not by address: the program was built again",
+                "{} found by source line, {names} by the variable's name alone{renamed}, not by address: \
+                 the program was built again",
                 objects(lines),
-                names
             ),
         );
     }
@@ -67,6 +75,22 @@ fn programs(notes: &mut Notes, a: &Findings, b: &Findings) {
         let without = if a.run.heap_tracked { "B" } else { "A" };
         notes
             .add("different_tracking", format!("{without} was recorded without allocations: its heap is in one piece"));
+    }
+}
+
+/// Several recordings of a side are of one program, run alike: else their spread is no chance.
+fn further(notes: &mut Notes, runs: &Runs<'_>) {
+    let first = runs.first();
+    for run in runs.others() {
+        if run.findings.run.command != first.findings.run.command {
+            notes.add(
+                "different_runs",
+                format!("{} is of another command than {}: the spread between them is no chance", run.path, first.path),
+            );
+        }
+        if !run.complete {
+            notes.add("incomplete", format!("{} was cut short: what came later is not in it", run.path));
+        }
     }
 }
 

@@ -2,26 +2,29 @@
 
 use numamma_findings::{
     AccessChange, Agreement, Comparable, CostChange, Count, Grounds, Matched, ObjectChange, Pair, Unmatched,
+    share_error,
 };
 use rustc_hash::FxHashSet;
 
 use crate::Input;
-use crate::change::{self, Measured, change as differ};
+use crate::change::{self, Measured, change as differ, time_change};
+use crate::runs::Runs;
 
-/// How an object differs.
+/// How an object differs; `matched` says which it is in the first recording of each side.
 pub fn change(
-    a: &Input<'_>,
-    b: &Input<'_>,
+    a: &Runs<'_>,
+    b: &Runs<'_>,
     matched: Matched,
     comparable: &Comparable,
     ownership: Option<Agreement>,
 ) -> ObjectChange {
-    let (of_a, of_b) = (&a.findings.objects[matched.a], &b.findings.objects[matched.b]);
-    let seconds = |of: &Input<'_>, id: usize| {
-        let object = &of.findings.objects[id];
-        change::seconds(of.basis, object.samples, object.cost.seconds)
+    let of_a = &a.first().findings.objects[matched.a];
+    let of_b = &b.first().findings.objects[matched.b];
+    let both = |number: fn(&Input<'_>, Option<usize>) -> Measured| {
+        (a.each_of(matched.a, number), b.each_of(matched.b, number))
     };
-    let remote = |of: &Input<'_>, id: usize| change::remote_share(of.basis.objects[id].remote, of.exact());
+    let (seconds_a, seconds_b) = both(seconds);
+    let (shares_a, shares_b) = both(cost_share);
     ObjectChange {
         name: of_a.name.clone(),
         kind: of_a.kind.clone(),
@@ -31,23 +34,59 @@ pub fn change(
         instances: Count { a: of_a.instances, b: of_b.instances },
         bytes: Count { a: of_a.bytes, b: of_b.bytes },
         cost: CostChange {
-            seconds: differ(seconds(a, matched.a), seconds(b, matched.b), comparable.cost),
-            share: differ((of_a.cost.share, of_a.cost.error), (of_b.cost.share, of_b.cost.error), comparable.cost),
+            seconds: time_change(&seconds_a, &seconds_b, comparable.cost),
+            share: time_change(&shares_a, &shares_b, comparable.cost),
         },
         accesses: accesses(a, b, matched, comparable),
         remote: remote(a, matched.a)
             .zip(remote(b, matched.b))
             .filter(|_| comparable.remote)
-            .map(|(a, b)| differ(a, b, true)),
+            .map(|(a, b)| differ(&a, &b, true)),
         ownership,
     }
 }
 
+fn seconds(of: &Input<'_>, object: Option<usize>) -> Measured {
+    let (samples, seconds) = object.map_or((0, 0.0), |id| {
+        let object = &of.findings.objects[id];
+        (object.samples, object.cost.seconds)
+    });
+    change::seconds(of.basis, samples, seconds)
+}
+
+fn cost_share(of: &Input<'_>, object: Option<usize>) -> Measured {
+    match object {
+        Some(id) => (of.findings.objects[id].cost.share, of.findings.objects[id].cost.error),
+        None => (0.0, share_error(0, of.basis.data_samples)),
+    }
+}
+
+/// The share of the accesses; what was counted and not sampled has no error.
+fn access_share(of: &Input<'_>, object: Option<usize>) -> Measured {
+    let sampled = match object {
+        Some(id) => (of.findings.objects[id].accesses.share, of.findings.objects[id].accesses.error),
+        None => (0.0, share_error(0, of.basis.data_samples)),
+    };
+    if of.exact() { (sampled.0, Some(0.0)) } else { sampled }
+}
+
+/// The remote shares of the runs that know one; `None` if none does.
+fn remote(runs: &Runs<'_>, object: usize) -> Option<Vec<Measured>> {
+    let nothing = (f64::NAN, None);
+    let share = |of: &Input<'_>, object: Option<usize>| {
+        let basis = object.map(|id| of.basis.objects[id].remote);
+        basis.and_then(|basis| change::remote_share(basis, of.exact())).unwrap_or(nothing)
+    };
+    let shares: Vec<Measured> = runs.each_of(object, share).into_iter().filter(|(share, _)| !share.is_nan()).collect();
+    (!shares.is_empty()).then_some(shares)
+}
+
 /// A difference from a guess is not said to be beyond its error.
-fn accesses(a: &Input<'_>, b: &Input<'_>, matched: Matched, comparable: &Comparable) -> AccessChange {
-    let (of_a, of_b) = (a.findings.objects[matched.a].accesses, b.findings.objects[matched.b].accesses);
+fn accesses(a: &Runs<'_>, b: &Runs<'_>, matched: Matched, comparable: &Comparable) -> AccessChange {
+    let (of_a, of_b) = (Counted::of(a, matched.a), Counted::of(b, matched.b));
+    let shares = (a.each_of(matched.a, access_share), b.each_of(matched.b, access_share));
     let mut accesses = AccessChange {
-        share: differ(access_share(a, matched.a), access_share(b, matched.b), comparable.accesses),
+        share: differ(&shares.0, &shares.1, comparable.accesses),
         reads: Pair { a: of_a.reads, b: of_b.reads },
         writes: Pair { a: of_a.writes, b: of_b.writes },
         ground: Grounds { a: of_a.ground, b: of_b.ground },
@@ -58,10 +97,25 @@ fn accesses(a: &Input<'_>, b: &Input<'_>, matched: Matched, comparable: &Compara
     accesses
 }
 
-/// The share of the accesses; what was counted and not sampled has no error.
-fn access_share(of: &Input<'_>, id: usize) -> Measured {
-    let accesses = &of.findings.objects[id].accesses;
-    (accesses.share, if of.exact() { Some(0.0) } else { accesses.error })
+/// Accesses of an object, as means over the runs of a side.
+struct Counted {
+    reads: f64,
+    writes: f64,
+    /// The least of all runs.
+    ground: Option<f64>,
+}
+
+impl Counted {
+    fn of(runs: &Runs<'_>, object: usize) -> Self {
+        let in_run = |run: &Input<'_>, object: Option<usize>| object.map(|id| run.findings.objects[id].accesses);
+        let all: Vec<_> = runs.each_of(object, in_run).into_iter().flatten().collect();
+        let runs = 1 + runs.others().len();
+        Self {
+            reads: all.iter().map(|accesses| accesses.reads).sum::<f64>() / runs as f64,
+            writes: all.iter().map(|accesses| accesses.writes).sum::<f64>() / runs as f64,
+            ground: all.iter().filter_map(|accesses| accesses.ground).reduce(f64::min),
+        }
+    }
 }
 
 /// The largest share in either recording first: of the cost, where costs can be compared.

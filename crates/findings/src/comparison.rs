@@ -1,8 +1,8 @@
 //! What the comparison of two recordings found. These types are the JSON of `numamma compare`, field for field
 //! (`docs/COMPARE.md` documents it).
 //!
-//! Differences are B - A. Every `error` is the half-width of a 95 % interval from the number of samples; what differs from
-//! one run to the next without reason is not in it.
+//! Differences are B - A. Every `error` is the half-width of a 95 % interval: from the number of samples and, with several
+//! recordings of a side, from how much these differ.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,12 @@ pub struct Comparison {
     pub a: Recording,
     /// The second one.
     pub b: Recording,
+    /// Folders of further recordings of the first program; its numbers are means over all of them.
+    #[serde(default)]
+    pub more_a: Vec<String>,
+    /// The same of the second.
+    #[serde(default)]
+    pub more_b: Vec<String>,
     /// What of the two can be compared.
     pub comparable: Comparable,
     /// What a reader must know before believing a difference.
@@ -143,9 +149,10 @@ pub struct Change {
     pub b_error: Option<f64>,
     /// `b - a`; `None` where the two cannot be compared.
     pub difference: Option<f64>,
-    /// Error of the difference: the root of the sum of the squares of both.
+    /// Error of the difference: of the samples, or of the spread between runs, whichever is larger.
     pub error: Option<f64>,
-    /// Whether the difference is beyond its error; `None` where there is no error.
+    /// Whether the difference is beyond its error; `None` where that is not known: no error, or a time or a cost of one run
+    /// each.
     pub significant: Option<bool>,
 }
 
@@ -156,6 +163,9 @@ pub struct TotalChange {
     pub cost: Change,
     /// Wall time, seconds: measured, not sampled.
     pub wall: Pair,
+    /// Wall time, with the error from the spread between runs.
+    #[serde(default)]
+    pub wall_time: Change,
     /// Share of remote accesses; `None` where one machine has one node.
     pub remote: Option<Change>,
 }
@@ -171,6 +181,8 @@ pub enum Match {
     Line,
     /// By name, function and file, or by the name of a variable. The source was changed.
     Name,
+    /// By function, file and line of the call. The variable was renamed.
+    Site,
 }
 
 /// Pages on which both agree.

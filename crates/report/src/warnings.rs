@@ -20,6 +20,11 @@ pub enum Warning {
         /// Samples per second, 0 if the sampler has no rate that can be set.
         rate_hz: f64,
     },
+    /// No sample in the part of the run that was asked for.
+    EmptyPart {
+        /// Which part that was, and how to ask for another.
+        part: String,
+    },
     /// Too few samples for the shares to mean much.
     FewSamples {
         /// Data accesses that were sampled.
@@ -92,6 +97,9 @@ fn samples(findings: &Findings) -> Option<Warning> {
     let settable = !matches!(findings.sampler.kind.as_str(), "exact" | "import");
     let rate_hz = if settable { finite(findings.sampler.rate_hz) } else { 0.0 };
     let samples = data_samples(findings);
+    if samples == 0 && findings.sampler.controls.is_part() {
+        return Some(Warning::EmptyPart { part: part(findings) });
+    }
     if samples == 0 {
         return Some(Warning::NoSamples { wall_s: finite(findings.run.wall_s), rate_hz });
     }
@@ -176,6 +184,7 @@ impl fmt::Display for Warning {
                 write!(f, "no data access was sampled in {}: ", units::seconds(*wall_s))?;
                 f.write_str(&longer(*rate_hz))
             }
+            Self::EmptyPart { part } => write!(f, "no data access was sampled {part}"),
             Self::FewSamples { samples, rate_hz, error } => {
                 write!(f, "only {}", units::plural(*samples, "data sample"))?;
                 if let Some(error) = error {
@@ -241,6 +250,34 @@ impl fmt::Display for Warning {
             Self::Unfinished => f.write_str("the recording ended before the program: what came later is not in it"),
         }
     }
+}
+
+/// The part of the run that was sampled, from the narrowest bound, and how to ask for another.
+fn part(findings: &Findings) -> String {
+    let controls = &findings.sampler.controls;
+    let wanted: Vec<String> = controls.objects.iter().chain(&controls.ranges).cloned().collect();
+    if !wanted.is_empty() {
+        let elsewhere = match controls.left_out {
+            0 => String::new(),
+            n => format!(", {} elsewhere", units::grouped(n)),
+        };
+        return format!("at {}{elsewhere}: record without --object and --range to see what there is", list(&wanted));
+    }
+    if !controls.functions.is_empty() {
+        return format!(
+            "inside {}: no thread was in there when one was taken; name a function that calls it",
+            list(&controls.functions)
+        );
+    }
+    if controls.marked {
+        return "where the program marks its run (--marked): mark more of it".to_owned();
+    }
+    let until = controls.for_s.map_or(String::new(), |time| format!(" for {}", units::seconds(finite(time))));
+    format!(
+        "from {} on{until}, of {}: choose another --after and --for",
+        units::seconds(finite(controls.after_s)),
+        units::seconds(finite(findings.run.wall_s))
+    )
 }
 
 /// How to get more samples.

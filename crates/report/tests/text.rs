@@ -148,6 +148,32 @@ fn nothing_was_sampled() {
     );
 }
 
+/// A higher rate brings nothing where the part of the run that was asked for is empty.
+#[test]
+fn an_empty_part_of_a_run_is_named() {
+    let hint = |change: fn(&mut numamma_findings::Controls)| {
+        let mut findings = Findings::default();
+        findings.run.wall_s = 4.0;
+        findings.sampler.rate_hz = 1000.0;
+        change(&mut findings.sampler.controls);
+        let report = text(&findings, &by(By::Object, 200));
+        assert!(!report.contains("--rate"), "{report}");
+        report
+    };
+    let has = |report: String, words: &[&str]| {
+        let missing: Vec<_> = words.iter().filter(|word| !report.contains(**word)).collect();
+        assert!(missing.is_empty(), "no {missing:?} in\n{report}");
+    };
+    has(hint(|controls| controls.after_s = 9.0), &["from 9.00 s on, of 4.00 s", "another --after"]);
+    has(hint(|controls| controls.for_s = Some(0.5)), &["for 500 ms", "another --after and --for"]);
+    has(hint(|controls| controls.functions = vec!["solve".into()]), &["inside solve", "that calls it"]);
+    has(hint(|controls| controls.marked = true), &["--marked"]);
+    let filtered = |controls: &mut numamma_findings::Controls| {
+        (controls.objects, controls.left_out) = (vec!["grid".into()], 1200);
+    };
+    has(hint(filtered), &["at grid, 1 200 elsewhere", "without --object"]);
+}
+
 #[test]
 fn numbers_that_are_none_do_not_show() {
     let mut findings = common::findings();

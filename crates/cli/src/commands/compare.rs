@@ -1,6 +1,6 @@
 //! `numamma compare`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use numamma_analyze::Analysis;
@@ -38,6 +38,10 @@ impl Analysed {
     }
 }
 
+fn inputs(runs: &[Analysed]) -> Vec<Input<'_>> {
+    runs.iter().map(Analysed::input).collect()
+}
+
 pub fn run(arguments: Compare) -> Result<ExitCode, Failure> {
     let options = Options { top: arguments.top, format: arguments.format, ..terminal::options() };
     let reference = match arguments.reference.as_str() {
@@ -45,7 +49,14 @@ pub fn run(arguments: Compare) -> Result<ExitCode, Failure> {
         "b" => Reference::Side(Side::B),
         _ => Reference::Fuller,
     };
-    let (a, b) = (Analysed::read(&arguments.a)?, Analysed::read(&arguments.b)?);
-    let comparison = compare(a.input(), b.input(), reference);
+    let sides = arguments.sides();
+    let (a, b) = sides.ok_or_else(|| {
+        Failure::new(
+            "compare which recordings? try `numamma compare <A> <B>`, or several of each: `numamma compare A1 A2 A3 -- B1 B2 B3`",
+        )
+    })?;
+    let read = |dirs: &[PathBuf]| dirs.iter().map(|dir| Analysed::read(dir)).collect::<Result<Vec<_>, _>>();
+    let (a, b) = (read(a)?, read(b)?);
+    let comparison = compare(&inputs(&a), &inputs(&b), reference);
     terminal::write(|out| render_comparison(&comparison, &options, out))
 }

@@ -17,9 +17,13 @@ use crate::{options::Options, rows::finite};
 /// The comparison as text.
 pub fn render(comparison: &Comparison, options: &Options) -> String {
     let page = Page::new(options);
-    let mut out = page.pen.paint(Style::Bold, "NumaMMA  comparison of two recordings") + "\n";
-    out += &page.labelled("  A", &recording(&comparison.a, &page));
-    out += &page.labelled("  B", &recording(&comparison.b, &page));
+    let mut out = page.pen.paint(Style::Bold, title(comparison)) + "\n";
+    for (label, of, more) in [("  A", &comparison.a, &comparison.more_a), ("  B", &comparison.b, &comparison.more_b)] {
+        out += &page.labelled(label, &recording(of, &page));
+        if !more.is_empty() {
+            out += &page.labelled("", &clean(&format!("and {}", more.join(", ")), page.pen.unicode));
+        }
+    }
     out += &page.labelled("  in common", &in_common(comparison));
     out += "\n";
     out += &total(comparison, &page);
@@ -28,6 +32,18 @@ pub fn render(comparison: &Comparison, options: &Options) -> String {
     out += &objects::alone("In B alone", &comparison.only_b, options, &page);
     out += &pages::render(comparison, &page);
     out + &footer(comparison, &page)
+}
+
+fn title(comparison: &Comparison) -> &'static str {
+    match runs(comparison) {
+        1 => "NumaMMA  comparison of two recordings",
+        _ => "NumaMMA  comparison of recordings: means over runs",
+    }
+}
+
+/// Recordings of the side that has more of them.
+fn runs(comparison: &Comparison) -> usize {
+    1 + comparison.more_a.len().max(comparison.more_b.len())
 }
 
 fn recording(of: &Recording, page: &Page) -> String {
@@ -81,14 +97,14 @@ fn total(comparison: &Comparison, page: &Page) -> String {
             change::time(cost, page),
         ]);
     }
-    let wall = total.wall;
+    let wall = &total.wall_time;
     table.row(vec![
         Cell::new("wall time"),
         Cell::new(units::seconds(wall.a)),
-        Cell::default(),
+        Cell::new(change::time_error(wall.a_error, page)).style(Style::Dim),
         Cell::new(units::seconds(wall.b)),
-        Cell::default(),
-        Cell::new(change::unmarked(&change::signed_time(wall.b - wall.a))),
+        Cell::new(change::time_error(wall.b_error, page)).style(Style::Dim),
+        change::time(wall, page),
     ]);
     if let Some(remote) = &total.remote {
         table.row(vec![
@@ -105,8 +121,14 @@ fn total(comparison: &Comparison, page: &Page) -> String {
 
 /// What the marks mean, what is missing, and what must be known.
 fn footer(comparison: &Comparison, page: &Page) -> String {
-    let text = "* is beyond the 95 % error of the sampling. Chance between runs is not in that error: look at several \
-                recordings before believing a small difference. Shares differ in points.";
+    let text = match runs(comparison) {
+        1 => {
+            "* is beyond the 95 % error of the sampling. Chance between runs is not in that error, and times and costs differ \
+             by it most: they are marked where several recordings are compared (numamma compare A1 A2 A3 -- B1 B2 B3). \
+             Shares differ in points."
+        }
+        _ => "* is beyond the 95 % error, which holds how much the runs differ. Shares differ in points.",
+    };
     let mut out = format!("\n{}", page.note(text));
     for (side, of) in [("A", &comparison.a), ("B", &comparison.b)] {
         for loss in of.losses.iter().filter(|loss| loss.count > 0) {

@@ -82,19 +82,25 @@ pub fn both(comparison: &Comparison, options: &Options, page: &Page) -> String {
     out + &more(rest.len(), share, what, page)
 }
 
-/// The objects whose times differ most and beyond their errors, in a sentence: the table is sorted by what matters, not by
-/// what changed.
+/// The objects that differ most and beyond their errors, in a sentence: the table is sorted by what matters, not by what
+/// changed. Times tell it where there are several recordings of a side, else shares.
 fn most_changed(comparison: &Comparison, page: &Page) -> String {
     const NAMED: usize = 3;
-    let by = |object: &ObjectChange| object.cost.seconds.difference.map_or(0.0, f64::abs);
-    let changed = comparison.objects.iter().filter(|object| object.cost.seconds.significant == Some(true));
+    let by_time = !comparison.more_a.is_empty() || !comparison.more_b.is_empty();
+    let of = |object: &ObjectChange| if by_time { object.cost.seconds } else { object.cost.share };
+    let by = |object: &ObjectChange| of(object).difference.map_or(0.0, f64::abs);
+    let is_beyond = |change: Change| change.difference.zip(change.error).is_some_and(|(by, error)| by.abs() > error);
+    let changed = comparison.objects.iter().filter(|object| is_beyond(of(object)));
     let mut changed: Vec<&ObjectChange> = changed.collect();
     changed.sort_by(|a, b| by(b).total_cmp(&by(a)));
     let named = changed.iter().take(NAMED).map(|object| {
-        let of = &object.cost.seconds;
-        let difference = change::signed_time(of.difference.unwrap_or_default());
-        let name = clean(&object.name, page.pen.unicode);
-        format!("{name} {difference} {}", change::time_error(of.error, page)).trim_end().to_owned()
+        let of = of(object);
+        let difference = of.difference.unwrap_or_default();
+        let (difference, error) = match by_time {
+            true => (change::signed_time(difference), change::time_error(of.error, page)),
+            false => (change::signed_points(difference), error(of.error, page)),
+        };
+        format!("{} {difference} {error}", clean(&object.name, page.pen.unicode)).trim_end().to_owned()
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() { String::new() } else { page.note(&format!("Changed most: {}.", named.join(", "))) }
