@@ -1,3 +1,4 @@
+/* Objects of each kind that plans place. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
