@@ -199,7 +199,7 @@ fn a_program_does_not_notice() {
     for _ in 0..3 {
         let options = ["--bursts=30".to_owned(), "--force".to_owned()];
         let run = Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().exits(3);
-        assert_eq!((run.out(), run.err()), (native.out(), String::new()), "{run}");
+        assert_eq!((run.out(), run.remarks()), (native.out(), String::new()), "{run}");
     }
     let meta = std::fs::read_to_string(place.dataset().join("meta.json")).expect("its meta");
     let meta: serde_json::Value = serde_json::from_str(&meta).expect("JSON");
@@ -229,7 +229,7 @@ fn what_cannot_be_had_is_said() {
     }
     // Too short for any: there is nothing to say.
     let short = Run::record_with(&place.dataset(), &["--bursts=1".to_owned()]).arg("true").run().success();
-    assert_eq!(short.err(), "");
+    assert_eq!(short.remarks(), "");
 }
 
 /// Ends, or executes something else, at the very moment at which its other thread is held: by itself or in a child.
@@ -303,4 +303,45 @@ fn memory_that_is_shared_is_touched_by_the_program_alone() {
     let native = Run::new(&program).run().success();
     let run = Run::record_with(&place.dataset(), &["--bursts=50".to_owned()]).arg(&program).limit(60).run().success();
     assert_eq!(run.out(), native.out());
+}
+
+/// Two threads that wait for each other all the time: the kernel goes from one to the other as cheaply as without bursts. Each switch
+/// took several microseconds more for as long as a thread lived, once it had been looked at.
+#[test]
+fn switches_of_threads_cost_no_more() {
+    const SWITCHES: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+static int there[2], back[2];
+static void *answer(void *arg) { char c; while (read(there[0], &c, 1) == 1) if (write(back[1], &c, 1) != 1) break; return arg; }
+int main(void)
+{
+    pthread_t t;
+    struct rusage used;
+    char c = 0;
+    volatile double x = 0;
+    if (pipe(there) || pipe(back) || pthread_create(&t, 0, answer, 0)) return 1;
+    for (int i = 0; i < 40000; i++) {
+        for (int n = 0; n < 200; n++) x += n;
+        if (write(there[1], &c, 1) != 1 || read(back[0], &c, 1) != 1) return 2;
+    }
+    getrusage(RUSAGE_SELF, &used);
+    printf("%ld\n", (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    return 0;
+}"#;
+    let place = Place::alone();
+    let program = place.compile("gcc", "switches", SWITCHES, &[]);
+    // Microseconds of CPU time of the program itself, the least of some runs: others on the machine only add to it.
+    let used = |options: &[&str]| {
+        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        let run = || {
+            let run = Run::record_with(&place.dataset(), &options).arg("taskset").args(["-c", "0"]).arg(&program);
+            run.limit(120).run().success().out().trim().parse::<u64>().expect("a number")
+        };
+        (0..4).map(|_| run()).min().expect("four runs")
+    };
+    let (without, with) = (used(&["--force"]), used(&["--force", "--bursts=1"]));
+    assert!((with as f64) < 1.6 * without as f64, "{with} us with bursts, {without} us without");
 }

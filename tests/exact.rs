@@ -26,7 +26,7 @@ fn record(source: &str, flags: &[&str]) -> (Place, Report) {
     let place = Place::together();
     let program = place.compile("gcc", "program", source, flags);
     let run = exact(&place).arg(&program).run().success();
-    assert_eq!((run.out().as_str(), run.err().as_str()), ("", ""), "{run}");
+    assert_eq!((run.out().as_str(), run.remarks().as_str()), ("", ""), "{run}");
     let report = Report::of(&place.dataset());
     assert!(report.losses.is_empty(), "{:?}", report.losses);
     (place, report)
@@ -322,7 +322,7 @@ fn the_triad_is_counted_as_its_truth_says() {
 fn traced(place: &Place, source: &str, flags: &[&str], options: &[&str]) -> String {
     let program = place.compile("gcc", "program", source, flags);
     let run = Run::numamma().args(["record", "--sampler", "exact", "-o"]).arg(place.dataset()).args(options);
-    run.arg("--").arg(&program).limit(120).run().success().err()
+    run.arg("--").arg(&program).limit(120).run().success().remarks()
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn exact(place: &Place) -> Run {
 #[track_caller]
 fn recorded(place: &Place, program: &Path) -> (String, Report) {
     let run = exact(place).arg(program).env("PATH", "/nonexistent").run().success();
-    assert_eq!(run.err(), "", "{run}");
+    assert_eq!(run.remarks(), "", "{run}");
     let report = Report::of(&place.dataset());
     assert!(report.losses.is_empty(), "{:?}", report.losses);
     assert!(report.sampler.hooks && report.sampler.kind == "exact");
@@ -451,7 +451,7 @@ fn a_trace_has_every_access_in_order() {
     let program = place.compile("gcc", "program", traces::PROGRAM, &[FLAG, "-O1", "-pthread"]);
     let run = Run::numamma().args(["record", "--sampler", "exact", "--trace", "-o"]).arg(place.dataset()).arg("--");
     let run = run.arg(&program).limit(120).env("PATH", "/nonexistent").run().success();
-    assert_eq!(run.err(), "", "{run}");
+    assert_eq!(run.remarks(), "", "{run}");
     traces::are_those_of_the_program(&place);
 }
 

@@ -31,6 +31,25 @@ fn nothing_but_the_programs_own_goes_to_standard_output() {
     assert!(recorded.stdout.is_empty(), "{recorded}");
 }
 
+/// A batch job learns where its recording is and what is missing, and whoever wants nothing said gets that.
+#[test]
+fn one_line_at_the_end() {
+    let place = Place::together();
+    let dataset = place.path("my run.numamma");
+    let record = |more: &[&str]| {
+        let record = Run::numamma().args(["record", "--force"]).args(more).arg("-o").arg(&dataset);
+        record.args(["--", "sh", "-c", "echo own >&2"]).run().success()
+    };
+    let said = record(&[]);
+    let (own, last) = said.err().split_once('\n').map(|(own, rest)| (own.to_owned(), rest.to_owned())).unwrap();
+    assert_eq!(own, "own", "{said}");
+    assert!(last.lines().count() == 1 && last.starts_with("numamma: ") && last.contains(" samples in "), "{said}");
+    assert!(last.contains("lost"), "what is missing is not said: {said}");
+    // As a shell takes it.
+    assert!(last.contains(&format!("`numamma report '{}'`", dataset.display())), "{said}");
+    assert_eq!(record(&["--quiet"]).err(), "own\n");
+}
+
 /// Arguments are passed as they are, also those that look like the recorder's own.
 #[test]
 fn arguments_pass_through() {

@@ -197,3 +197,24 @@ fn what_another_user_executes_is_said_to_be_missing() {
     let applied = Run::numamma().args(["apply", "--policy", "interleave", "--"]).args(as_other).arg(&program).run();
     assert!(applied.err().contains("put numamma apply behind it"), "{applied}");
 }
+
+/// The limit on locked memory of many systems, and of containers: rings are as small as they have to be.
+#[test]
+fn little_locked_memory() {
+    if !applies("little_locked_memory") || !skip::installed("prlimit") {
+        return;
+    }
+    let place = Place::new();
+    let numamma = place.copy(build::numamma());
+    let triad = place.copy(&build::workload("triad").expect("the triad"));
+    let _turn = turns::together();
+    for bytes in [0, 64 << 10, 1 << 20] {
+        let limit = format!("--memlock={bytes}:{bytes}");
+        let dataset = place.path().join(format!("{bytes}.numamma"));
+        let record = as_nobody().arg("prlimit").arg(limit).arg(&numamma).args(["record", "-o"]).arg(&dataset).arg("--");
+        let record = record.arg(&triad).arg("0.5").env("OMP_NUM_THREADS", "2").env("TMPDIR", place.path());
+        let outcome = record.dir(place.path()).run().success();
+        let report = Report::of(&dataset);
+        assert!(report.samples.recorded > 20, "{bytes}: {} samples: {outcome}", report.samples.recorded);
+    }
+}

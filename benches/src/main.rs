@@ -1,4 +1,4 @@
-//! Measures the budgets of the design: `benches/run [--quick] [--out DIR] [NAME...]`.
+//! Measures the budgets of the design: `benches/run [--quick | --smoke] [--out DIR] [NAME...]`.
 //!
 //! Each bench gives lines of the table (asked, reached) and the raw numbers behind them. What is compared is run in turn
 //! in the same round, so that a machine that grows slower or faster hits both alike; what is stated is the median of the
@@ -59,13 +59,20 @@ struct Bench {
     quick: bool,
     /// Cargo's target folder, with everything that `benches/run` builds.
     target: PathBuf,
+    /// The profile's folder in it.
+    profile: &'static str,
     /// A folder on disk, gone at the end.
     scratch: tempfile::TempDir,
 }
 
 impl Bench {
     fn numamma(&self) -> PathBuf {
-        self.target.join("release/numamma")
+        self.built("numamma")
+    }
+
+    /// What cargo has built.
+    fn built(&self, name: &str) -> PathBuf {
+        self.target.join(self.profile).join(name)
     }
 
     /// A program of `benches/programs`.
@@ -81,6 +88,8 @@ impl Bench {
 
 struct Arguments {
     quick: bool,
+    /// Quick, all benches, with the binaries of `make test`: whether they work, not how fast anything is.
+    smoke: bool,
     target: PathBuf,
     out: Option<PathBuf>,
     /// Only write a synthetic recording there, of so many million samples: for a profiler.
@@ -92,7 +101,7 @@ fn main() -> ExitCode {
     let Some(arguments) = parse(std::env::args().skip(1)) else {
         let names = BENCHES.map(|(name, _)| name).join(", ");
         eprintln!(
-            "usage: benches/run [--quick] [--out DIR] [NAME...]\n       benches/run --synthetic DIR MILLIONS\nnames: {names}"
+            "usage: benches/run [--quick | --smoke] [--out DIR] [NAME...]\n       benches/run --synthetic DIR MILLIONS\nnames: {names}"
         );
         return ExitCode::from(2);
     };
@@ -106,11 +115,18 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut from: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments =
-        Arguments { quick: false, target: "target".into(), out: None, synthetic: None, names: Vec::new() };
+    let mut arguments = Arguments {
+        quick: false,
+        smoke: false,
+        target: "target".into(),
+        out: None,
+        synthetic: None,
+        names: Vec::new(),
+    };
     while let Some(argument) = from.next() {
         match argument.as_str() {
             "--quick" => arguments.quick = true,
+            "--smoke" => arguments.smoke = true,
             "--target" => arguments.target = from.next()?.into(),
             "--out" => arguments.out = Some(from.next()?.into()),
             "--synthetic" => arguments.synthetic = Some((from.next()?.into(), from.next()?.parse().ok()?)),
@@ -129,16 +145,21 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
     // Absolute: the programs run in other folders.
     let target = arguments.target.canonicalize()?;
     let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&target)?;
-    let bench = Bench { quick: arguments.quick, target, scratch };
+    let profile = if arguments.smoke { "debug" } else { "release" };
+    let bench = Bench { quick: arguments.quick || arguments.smoke, target, profile, scratch };
     let mut results = Results::new(bench.quick);
     for (name, run) in BENCHES {
         let named = arguments.names.iter().any(|wanted| wanted == name);
-        if named || (arguments.names.is_empty() && !ON_REQUEST.contains(&name)) {
+        let usual = arguments.smoke || !ON_REQUEST.contains(&name);
+        if named || (arguments.names.is_empty() && usual) {
             eprintln!("{name} ...");
             let load = machine::load();
             let (lines, raw) = run(&bench).map_err(|error| format!("{name}: {error}"))?;
             results.add(name, load, lines, raw);
         }
+    }
+    if arguments.smoke {
+        return Ok(());
     }
     print!("{}", results.table());
     let dir = results.write(arguments.out.as_deref())?;

@@ -60,7 +60,7 @@ pub fn run(bench: &Bench) -> Measured {
 
 fn round(bench: &Bench) -> Result<Round, Failure> {
     let pair: [OsString; 1] = [bench.program("pair").into()];
-    let drained = [bench.target.join("release/examples/record").into(), pair[0].clone()];
+    let drained = [bench.built("examples/record").into(), pair[0].clone()];
     let dir = bench.scratch.path().join("pair");
     let native = nanoseconds(&measure::run(bench, None, &pair)?.stdout)?;
     let library = nanoseconds(&measure::run(bench, None, &drained)?.stdout)?;

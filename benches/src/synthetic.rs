@@ -13,8 +13,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use numamma_trace::{
-    Access, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, MarkerRow, Meta, ModuleRow, NONE, ObjectRow,
-    PageNodeRow, ProcessRow, Rule, SampleRow, SamplerMeta, SiteRow, Table, ThreadRow, TraceError,
+    ALL_TABLES, Access, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, GroundRow, MarkerRow, Meta, ModuleRow,
+    NONE, ObjectRow, PageNodeRow, ProcessRow, Rule, SampleRow, SamplerMeta, SiteRow, Table, ThreadRow, TraceError,
+    TraceRow,
 };
 
 use crate::Failure;
@@ -61,6 +62,10 @@ pub fn write(dir: &Path, shape: Shape) -> Result<f64, Failure> {
     write_samples(&writer, &arrays, shape)?;
     write_touches(&writer, &arrays)?;
     write_names(&writer, &arrays, shape)?;
+    let missing: Vec<&str> = ALL_TABLES.iter().map(|table| table.name).filter(|name| !is_written(dir, name)).collect();
+    if !missing.is_empty() {
+        return Err(format!("the synthetic recording lacks {}: write them here too", missing.join(", ")).into());
+    }
     let end = (shape.samples / THREADS) as i64 * PERIOD;
     writer.write_meta(&Meta {
         format: FORMAT,
@@ -83,6 +88,10 @@ pub fn write(dir: &Path, shape: Shape) -> Result<f64, Failure> {
         ..Meta::default()
     })?;
     Ok(start.elapsed().as_secs_f64())
+}
+
+fn is_written(dir: &Path, table: &str) -> bool {
+    dir.join(table).with_extension("parquet").exists()
 }
 
 /// Address and size.
@@ -261,6 +270,8 @@ fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result
     write_all(writer, threads)?;
     writer.write_table(&[process])?;
     writer.write_table::<ModuleRow>(&[])?;
+    writer.write_table::<GroundRow>(&[])?;
+    writer.write_table::<TraceRow>(&[])?;
     writer.write_table::<MarkerRow>(&[])
 }
 

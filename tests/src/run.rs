@@ -227,6 +227,12 @@ impl Outcome {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
+    /// Standard error without the recorder's last line, which says where the recording is.
+    pub fn remarks(&self) -> String {
+        let is_last = |line: &&str| line.starts_with("numamma: ") && line.contains("; show them with `numamma report");
+        self.err().split_inclusive('\n').filter(|line| !is_last(line)).collect()
+    }
+
     /// The outcome, if it ended with 0.
     #[track_caller]
     pub fn success(self) -> Outcome {

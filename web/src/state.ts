@@ -111,13 +111,16 @@ export function resetZoom(s: State): void {
   s.offsetWindow.value = null;
 }
 
-/** Keeps the selection in the address, so that a link to a copy of the file opens at the same place. */
+/** Keeps the selection in the address, so that a link to a copy of the file opens at the same place; an address that is edited
+ * is followed. */
 export function linkToAddress(s: State, objects: ReadonlySet<number>): void {
-  const from = new URLSearchParams(location.hash.slice(1));
-  const id = Number(from.get("object"));
-  if (from.has("object") && objects.has(id)) s.object.value = id;
-  const tab = from.get("tab");
-  if (tab && ["objects", "threads", "lines", "sites", "processes"].includes(tab)) s.tab.value = tab as Tab;
+  const read = () => {
+    const from = new URLSearchParams(location.hash.slice(1));
+    const id = Number(from.get("object"));
+    if (from.has("object") && objects.has(id)) selectObject(s, id);
+    const tab = from.get("tab");
+    if (tab && ["objects", "threads", "lines", "sites", "processes"].includes(tab)) s.tab.value = tab as Tab;
+  };
   const write = () => {
     try {
       history.replaceState(null, "", `#object=${s.object.value}&tab=${s.tab.value}`);
@@ -125,8 +128,14 @@ export function linkToAddress(s: State, objects: ReadonlySet<number>): void {
       // Some browsers refuse on file://; the link is a convenience.
     }
   };
+  read();
   s.object.subscribe(write);
   s.tab.subscribe(write);
+  // Not told of what was written here.
+  addEventListener("hashchange", () => {
+    read();
+    write();
+  });
 }
 
 /** Follows the theme of the system. */

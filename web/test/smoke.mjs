@@ -26,6 +26,7 @@ const FLAGS = [
   "--disable-component-update",
   "--disable-sync",
 ];
+const PHONE = { width: 390, height: 844 };
 /** A frame of the memory view; the budget is for a machine of its own, tests run on busy ones. */
 const FRAME_MS = Number(process.env.FRAME_MS ?? 400);
 
@@ -148,6 +149,23 @@ async function exercise(page) {
   }
 }
 
+/** On a phone nothing is cut off: what is wider than the screen scrolls by itself. */
+async function fitsPhone(page) {
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(width <= PHONE.width, `${width} pixels on a screen of ${PHONE.width}`);
+}
+
+/** An address that is edited is followed, and one that means nothing is put right. */
+async function followsAddress(page) {
+  const selected = () => page.locator('[role="tab"][aria-selected="true"]').innerText();
+  await page.evaluate(() => (location.hash = "#tab=threads"));
+  await page.waitForFunction(() => location.hash.includes("object="));
+  assert.match(await selected(), /Threads/);
+  await page.evaluate(() => (location.hash = "#object=123456&tab=nothing"));
+  await page.waitForFunction(() => !location.hash.includes("123456"));
+  assert.match(await selected(), /Threads/);
+}
+
 async function shoot(browser, file, name, options, prepare) {
   const { page, context, problems, ms } = await open(browser, file, { deviceScaleFactor: 1, ...options });
   await settle(page);
@@ -174,12 +192,15 @@ try {
     await settle(page);
     const plot = (await page.locator(".plot").count()) > 0;
     if (plot) await exercise(page);
+    await followsAddress(page);
     assert.deepEqual(problems, [], name);
     console.log(`${name}: open ${ms} ms${plot ? `, frame ${await frameMs(page)} ms` : ", no memory view"}`);
     await context.close();
     for (const scheme of ["light", "dark"]) {
       await shoot(browser, file, `${name}-${scheme}`, size(1440, 900, scheme));
     }
+    const phone = { viewport: PHONE, screen: PHONE, isMobile: true, hasTouch: true };
+    await shoot(browser, file, `${name}-phone`, phone, fitsPhone);
     if (!plot || !outdir) continue;
     await shoot(browser, file, `${name}-narrow`, { ...size(900, 760), screen: { width: 900, height: 760 } });
     await shoot(browser, file, `${name}-wide`, size(1920, 1080, "dark"));

@@ -1,6 +1,6 @@
 //! How the threads share an object, from the owners of its pages.
 //!
-//! The block size is found as NumaMMA does (FACTS 6.9): the thread with most accesses owns a page, runs of one owner are
+//! How the block size is found: the thread with most accesses owns a page, runs of one owner are
 //! merged over pages that were not sampled, and the period of the sequence of runs is the period of the distribution.
 
 use numamma_findings::Pattern;

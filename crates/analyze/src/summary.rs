@@ -7,7 +7,7 @@ use numamma_findings::{
     Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler,
     Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
 };
-use numamma_trace::{CodeRow, Dataset, FrameRow, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
+use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::counters::{Count, Counters};
@@ -369,12 +369,9 @@ fn samples(counters: &Counters) -> Samples {
 }
 
 fn losses(dataset: &Dataset) -> Vec<Loss> {
-    dataset
-        .meta()
-        .losses
-        .iter()
-        .map(|(kind, count, remedy)| Loss { kind: kind.into(), count, remedy: remedy.into() })
-        .collect()
+    let mut losses = dataset.meta().losses.clone();
+    losses.add(LossKind::UnreadFile, dataset.unread().len() as u64);
+    losses.iter().map(|(kind, count, remedy)| Loss { kind: kind.into(), count, remedy: remedy.into() }).collect()
 }
 
 fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Thread> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use numamma_report::{Access, By, Format, Sort};
@@ -51,8 +51,8 @@ pub struct Record {
     /// Replace the recording that is in the output directory
     #[arg(long)]
     pub force: bool,
-    /// How to sample; auto takes the best that this machine has
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = ["auto", "pebs", "ibs", "spe", "clock", "exact"])]
+    /// How to sample: clock is what auto takes; exact counts every access in an emulator
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = samplers())]
     pub sampler: String,
     /// Samples per second of thread time [default: from --overhead]
     #[arg(long, value_name = "HZ", value_parser = positive, allow_negative_numbers = true)]
@@ -63,8 +63,8 @@ pub struct Record {
     /// Record only samples of this access
     #[arg(long, value_name = "ACCESS", value_parser = ["read", "write"])]
     pub only: Option<String>,
-    /// Record only accesses that took at least so many cycles (hardware samplers)
-    #[arg(long, value_name = "CYCLES")]
+    /// Record only accesses that took at least so many cycles (hardware samplers, which this version does not have)
+    #[arg(long, value_name = "CYCLES", hide = true)]
     pub min_latency: Option<u32>,
     /// Percent of the program's time that sampling may cost
     #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent, allow_negative_numbers = true)]
@@ -104,6 +104,9 @@ pub struct Record {
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]
     pub no_heap: bool,
+    /// Say nothing but failures
+    #[arg(short, long)]
+    pub quiet: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -235,7 +238,7 @@ pub struct Html {
     /// Directory of the recording
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// File to write
+    /// File to write, - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Replace the file even if it is not a page that `numamma html` wrote
@@ -288,6 +291,13 @@ fn one_line(error: &clap::Error) -> String {
         let missing = error.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
         error.kind() == ErrorKind::MissingRequiredArgument && missing.contains(what)
     };
+    let unknown = error.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    if error.kind() == ErrorKind::UnknownArgument && ["-p", "--pid", "--attach"].contains(&unknown.as_str()) {
+        return format!(
+            "{unknown}: a process that runs already cannot be recorded, for its allocations are past; start it with `numamma record -- COMMAND`, \
+             where --after SECONDS leaves out its beginning"
+        );
+    }
     if lacks("<PLAN>") {
         return "apply what? try `numamma apply plan.toml -- ./program`, or `numamma apply --policy interleave -- ./program`".into();
     }
@@ -300,6 +310,12 @@ fn one_line(error: &clap::Error) -> String {
         return format!("no program given; try `numamma {example} -- ./program`");
     }
     format!("{}; see `numamma --help`", parts.join(" "))
+}
+
+/// Those of other versions are known, and refused with a word of their own.
+fn samplers() -> PossibleValuesParser {
+    let other = ["pebs", "ibs", "spe"].map(|name| PossibleValue::new(name).hide(true));
+    PossibleValuesParser::new(["auto", "clock", "exact"].map(PossibleValue::new).into_iter().chain(other))
 }
 
 fn positive(text: &str) -> Result<f64, String> {

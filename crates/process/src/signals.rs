@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static PROGRAM: AtomicI32 = AtomicI32::new(NONE);
 static CLOSED: AtomicI32 = AtomicI32::new(0);
+static FILE_LIMIT_SURVIVED: AtomicBool = AtomicBool::new(false);
 static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 /// A signal that would have ended us while there was no program to pass it on to; 0 for none.
 static TO_END: AtomicI32 = AtomicI32::new(0);
@@ -60,6 +61,32 @@ pub fn install() {
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
+    }
+}
+
+/// From now on a file beyond the limit on its size (`ulimit -f`) is a failure to write, and not our end.
+pub fn survive_file_limit() {
+    // SAFETY: ignores a signal; there is no handler.
+    let before = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    if before == libc::SIG_DFL {
+        FILE_LIMIT_SURVIVED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// In a process that was forked: a file beyond the limit is what it was before. Async-signal-safe.
+pub fn restore_file_limit() {
+    if FILE_LIMIT_SURVIVED.load(Ordering::Relaxed) {
+        // SAFETY: the default of a signal.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+    }
+}
+
+/// Whether the terminal at standard error shows lines one after the other: programs that draw on all of it switch that off.
+pub fn terminal_takes_lines() -> bool {
+    // SAFETY: zeros are a valid termios, which the call fills if there is a terminal.
+    unsafe {
+        let mut terminal: libc::termios = std::mem::zeroed();
+        libc::tcgetattr(libc::STDERR_FILENO, &raw mut terminal) == 0 && terminal.c_lflag & libc::ICANON != 0
     }
 }
 

@@ -53,6 +53,7 @@ pub fn suspended(command: &[OsString], environment: &[(OsString, OsString)]) -> 
         0 => unsafe {
             // The recorder's dispositions are not the program's: Rust ignores SIGPIPE, and handlers die with exec.
             libc::signal(libc::SIGPIPE, crate::signals::inherited_sigpipe());
+            crate::signals::restore_file_limit();
             // The recorder's end of the pipe must not be open here too, or its death would go unnoticed.
             libc::close(go.as_raw_fd());
             let mut byte = 0_u8;

@@ -3,6 +3,7 @@
 use std::io;
 
 use numamma_process::StartError;
+use numamma_topology::Refusal;
 use numamma_trace::TraceError;
 
 use crate::exact::command::{EMULATOR, PACKAGE};
@@ -14,14 +15,19 @@ pub enum RecordError {
     #[error(transparent)]
     CannotRun(#[from] StartError),
     /// The kernel does not let us sample.
+    #[error("sampling is not permitted: {}: {}", .0.reason, .0.remedy)]
+    NotPermitted(Refusal),
+    /// The limits leave no memory for rings.
     #[error(
-        "sampling is not permitted ({source}; kernel.perf_event_paranoid is {paranoid}): run `sudo sysctl kernel.perf_event_paranoid=2`, or ask for the capability CAP_PERFMON"
+        "no memory for the smallest rings of {cpus} CPUs ({source}): {limits}; raise one of them, or end other programs that sample"
     )]
-    NotPermitted {
+    NoRings {
         /// The refusal.
         source: io::Error,
-        /// Value of the setting.
-        paranoid: String,
+        /// CPUs, each with a ring.
+        cpus: usize,
+        /// The limits, each with its value.
+        limits: String,
     },
     /// The kernel cannot sample.
     #[error("the kernel offers no clock sampling here ({0}); `numamma doctor` says what this machine has")]

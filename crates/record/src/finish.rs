@@ -96,11 +96,15 @@ fn write_names(session: &mut Session, whole: bool) -> Result<(), TraceError> {
     writer.write_rows((0..session.tasks.processes.len()).flat_map(|process| modules(session, process)))
 }
 
+/// Threads without a sample that have had no more than this part of the time of all others together are no loss worth a word: nearly
+/// every pool and script has some.
+const NEGLIGIBLE: f64 = 0.01;
+
 /// Completes the dataset, or, once `stop` says so, closes it as fast as that can be: all rows are there then, but not all
 /// names. `heap`: allocations were to be seen. What the user should know goes to `remarks`. Returns how many samples there are.
 pub fn finish(
     mut session: Session,
-    mut meta: Meta,
+    meta: &mut Meta,
     heap: bool,
     remarks: &mut Vec<String>,
     stop: fn() -> bool,
@@ -124,10 +128,17 @@ pub fn finish(
     }
     let Window { from, until } = session.window;
     let unsampled = session.tasks.threads.iter().filter(|t| !t.seen && t.row.end_time < end);
-    let unsampled = unsampled.filter(|t| t.row.start_time < until && t.row.end_time > from).count();
+    let unsampled = unsampled.filter(|t| t.row.start_time < until && t.row.end_time > from);
+    let (mut count, mut most) = (0, 0);
+    for thread in unsampled {
+        count += 1;
+        most += (thread.row.end_time - thread.row.start_time).min(session.clock.longest);
+    }
+    let sampled: i64 = session.tasks.threads.iter().map(|t| t.row.samples * meta.sampler.period as i64).sum();
     // A thread that accessed nothing has no count, and nothing is missing.
-    let unsampled = if session.emulated.is_some() { 0 } else { unsampled };
-    session.losses.add(LossKind::ShortThread, unsampled as u64);
+    if session.emulated.is_none() && most as f64 > NEGLIGIBLE * sampled as f64 {
+        session.losses.add(LossKind::ShortThread, count);
+    }
     session.losses.add(LossKind::CutStack, session.stacks.cut);
     session.losses.add(LossKind::Overwritten, session.evicted.count());
 
@@ -188,12 +199,12 @@ pub fn finish(
     meta.sampler.controls.thinned = 1 << settling.halvings;
     if matches!(merged, Err(TraceError::Stopped)) {
         meta.losses.add(LossKind::WritingCut, 1);
-        writer.write_meta(&meta)?;
+        writer.write_meta(meta)?;
         return Err(failed.unwrap_or(TraceError::Stopped));
     }
     let written = merged.and_then(|()| {
         meta.complete = true;
-        writer.write_meta(&meta)?;
+        writer.write_meta(meta)?;
         writer.remove_parts::<SampleRow>()?;
         writer.remove_parts::<FirstTouchRow>()?;
         writer.remove_parts::<TraceRow>()?;
@@ -201,10 +212,12 @@ pub fn finish(
         writer.remove_parts::<PageNodeRow>()?;
         writer.remove_parts::<MarkerRow>()
     });
-    match failed {
-        Some(error) => Err(error),
-        None => written.map(|()| settling.samples),
-    }
+    let Some(error) = failed.or(written.err()) else { return Ok(settling.samples) };
+    // It was not cut: the program has ended, and what could be written was.
+    let kind = if matches!(error, TraceError::DiskFull { .. }) { LossKind::DiskFull } else { LossKind::NotWritten };
+    meta.losses.add(kind, 1);
+    writer.write_meta(meta)?;
+    Err(error)
 }
 
 /// What decides about rows that are written already: how often the recording was halved in the end, and what call sites are
@@ -430,7 +443,8 @@ mod tests {
     fn who_is_told_to_stop_leaves_all_rows_and_looks_up_no_names() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let dir = place.path().join("stopped");
-        let ended = finish(session(&dir), Meta { exit: Some(3), ..Meta::default() }, true, &mut Vec::new(), || true);
+        let ended =
+            finish(session(&dir), &mut Meta { exit: Some(3), ..Meta::default() }, true, &mut Vec::new(), || true);
         assert!(matches!(ended, Err(TraceError::Stopped)), "{ended:?}");
         let dataset = Dataset::open(&dir).expect("a dataset");
         assert_eq!((dataset.meta().complete, dataset.meta().exit), (false, Some(3)));
@@ -455,7 +469,7 @@ mod tests {
     fn who_is_not_leaves_a_whole_dataset() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let dir = place.path().join("whole");
-        finish(session(&dir), Meta::default(), true, &mut Vec::new(), || false).expect("a whole dataset");
+        finish(session(&dir), &mut Meta::default(), true, &mut Vec::new(), || false).expect("a whole dataset");
         let dataset = Dataset::open(&dir).expect("a dataset");
         assert!(dataset.meta().complete);
         assert_eq!(dataset.read::<SampleRow>().expect("samples"), [sample(1), sample(2), sample(3)]);

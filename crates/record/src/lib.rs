@@ -23,6 +23,7 @@ mod nodes;
 mod objects;
 mod perf;
 mod probes;
+mod progress;
 mod recording;
 mod session;
 mod sink;
@@ -37,4 +38,5 @@ mod window;
 
 pub use clock::tick::{measure_cost, rate_for};
 pub use error::RecordError;
-pub use recording::{Options, Outcome, Sampler, record};
+pub use progress::Progress;
+pub use recording::{Options, Outcome, Sampler, record, try_events};

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use numamma_process::{
     Ended, Hooks, Library, Refused, Running, find_executable, hooks_of, library_refused, signals, suspended,
 };
-use numamma_topology::{Machine, Probe};
-use numamma_trace::{Access, Controls, DatasetWriter, FORMAT, LossKind, Meta, SamplerMeta, Trace, TraceError};
+use numamma_topology::{Machine, Probe, Refusal};
+use numamma_trace::{Access, Controls, FORMAT, Folder, LossKind, Losses, Meta, SamplerMeta, Trace, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
 
-use crate::bursts::{Shared, Taker};
+use crate::bursts::{Shared, Taker, glance_period};
 use crate::clock::tick;
 use crate::collect::{Collector, LIBRARY_INTERVAL, LibraryReader, now};
 use crate::error::RecordError;
@@ -23,8 +23,10 @@ use crate::exact::command::{self, Runnable};
 use crate::exact::{Emulated, Tracing};
 use crate::filter::Filter;
 use crate::finish;
-use crate::perf::events::{Events, Watch};
+use crate::perf::events::{Events, Refused as NoEvents, Watch};
+use crate::perf::glances::Glances;
 use crate::probes;
+use crate::progress::{Milestones, Progress};
 use crate::session::Session;
 use crate::sink::Sink;
 use crate::thinning::Thinning;
@@ -114,6 +116,8 @@ pub struct Options {
     pub trace: Option<u64>,
     /// Variables added to the program's environment, for what else the library is to do in it.
     pub environment: Vec<(OsString, OsString)>,
+    /// Told now and then how far a long recording is.
+    pub progress: Option<fn(Progress)>,
 }
 
 /// A finished recording.
@@ -123,8 +127,12 @@ pub struct Outcome {
     pub dir: PathBuf,
     /// How the program ended.
     pub ended: Ended,
-    /// Samples that the dataset has.
+    /// Samples that the dataset has, or accesses, if all were counted.
     pub samples: u64,
+    /// Whether all accesses were counted.
+    pub exact: bool,
+    /// What is missing from it.
+    pub losses: Losses,
     /// The signal that ended the writing of the dataset, if one did: it has all rows, but not all names.
     pub stopped: Option<i32>,
     /// Why the dataset is not whole, if it is not. The program ran to its end nevertheless.
@@ -141,6 +149,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     if std::env::consts::ARCH != "x86_64" {
         return Err(RecordError::Architecture(std::env::consts::ARCH.into()));
     }
+    signals::survive_file_limit();
     let program = &options.command[0];
     let executable = find_executable(program)?;
     let probe = Probe::read(Path::new("/"));
@@ -158,7 +167,8 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     }
     let sampler = if exact { every_access(options) } else { choose_rate(options, &probe)? };
     let probes = find_probes(options, &executable)?;
-    let (writer, mut remarks) = (create_output(options, program)?, Vec::new());
+    // Until the program runs, a failure leaves the folder as it was.
+    let (folder, mut remarks) = (create_output(options, program)?, Vec::new());
 
     // What the program gets: the library and the segment, unless they would do it harm or no good.
     let examined = runnable.as_ref().map_or(&executable, |runnable| &runnable.executable);
@@ -183,8 +193,12 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
         None if by_hooks => Watch::Faults,
         None => Watch::Memory,
     };
-    let opened = Events::open(suspended.pid(), &cpus, what, window::begins_late(options.after))
-        .map_err(|error| refusal(error, &probe))
+    // It can be done without. Before the others, which take all the memory that may be locked.
+    let period = glance_period(sampler.tick_cost);
+    let glances = options.bursts.and_then(|_| Glances::open(suspended.pid(), &cpus, period).ok());
+    let late = window::begins_late(options.after);
+    let opened = Events::open(suspended.pid(), &cpus, what, late)
+        .map_err(|error| no_events(error, &probe, cpus.len()))
         .and_then(|mut events| {
             if let Some((kind, probes)) = &probes {
                 events.probe(*kind, probes).map_err(|error| probes_refused(&error))?;
@@ -195,13 +209,12 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
         Ok(events) => events,
         Err(error) => {
             suspended.cancel();
-            let _ = std::fs::remove_dir_all(writer.dir());
             return Err(error);
         }
     };
 
     let mut meta = describe(options, &machine, &probe, sampler);
-    let mut session = Session::new(Sink::new(writer), meta.sampler.period, meta.page_bytes);
+    let mut session = Session::new(Sink::new(folder.writer()), meta.sampler.period, meta.page_bytes);
     session.only = options.only;
     session.clock = tick::clock_of(meta.sampler.period, meta.sampler.tick_cost);
     session.emulated = exact.then(Emulated::default);
@@ -227,13 +240,8 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     if options.after.is_zero() {
         tracing.iter().for_each(|tracing| tracing.switch(true));
     }
-    let mut running = match suspended.run(program) {
-        Ok(running) => running,
-        Err(error) => {
-            let _ = std::fs::remove_dir_all(session.sink.dir());
-            return Err(error.into());
-        }
-    };
+    let mut running = suspended.run(program)?;
+    folder.keep();
     signals::set_program(running.pid);
     meta.start = now();
     let window = Window::new(meta.start, options.after, options.lasting);
@@ -250,12 +258,14 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     session.bursts = bursts.is_some();
     bursts.iter().for_each(|bursts| session.offer_threads(bursts, Some((running.pid, running.pid))));
     let taker = bursts.as_ref().zip(options.bursts).map(|(shared, share)| {
-        let taker = Taker { shared: shared.clone(), share, tick: meta.sampler.tick_cost };
+        let taker = Taker { shared: shared.clone(), share, tick: meta.sampler.tick_cost, glances };
         std::thread::spawn(move || taker.run())
     });
     let sources =
         Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref(), tracing: tracing.as_ref() };
-    let ended = watch(&mut running, sources, &mut collector, &mut session, &mut meta);
+    let mut milestones = Milestones::new(options.progress);
+    let ended = watch(&mut running, sources, &mut collector, &mut session, &mut meta, &mut milestones);
+    milestones.ended();
     let trace_used_up = tracing.is_some_and(Tracing::end);
     if let (Some(shared), Some(taker)) = (&bursts, taker) {
         shared.stop();
@@ -298,11 +308,11 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let not_emulated = close_emulation(&mut session, ended, &mut remarks);
     let dir = session.sink.dir().to_owned();
     let counted: u64 = session.tasks.threads.iter().map(|t| t.row.samples as u64).sum();
-    let finished = finish::finish(session, meta, options.heap, &mut remarks, || signals::to_end().is_some());
+    let finished = finish::finish(session, &mut meta, options.heap, &mut remarks, || signals::to_end().is_some());
     let stopped = signals::to_end().filter(|_| matches!(finished, Err(TraceError::Stopped)));
     let samples = if exact { counted } else { *finished.as_ref().unwrap_or(&0) };
     let failure = finished.err().filter(|_| stopped.is_none()).map(RecordError::from).or(not_emulated);
-    Ok(Outcome { dir, ended, samples, stopped, failure, remarks })
+    Ok(Outcome { dir, ended, samples, exact, losses: meta.losses, stopped, failure, remarks })
 }
 
 /// What the emulator could not do, if the program ended for that.
@@ -403,7 +413,14 @@ impl Tracking {
             exact,
             ..Default::default()
         })
-        .map_err(RecordError::system("creating shared memory for allocation events"))?;
+        .map_err(|error| {
+            RecordError::system(match error.kind() {
+                io::ErrorKind::FileTooLarge => {
+                    "no shared memory for allocation events: raise the limit on the size of files (ulimit -f), or leave them out with --no-heap"
+                }
+                _ => "creating shared memory for allocation events",
+            })(error)
+        })?;
         Ok(Self { library, segment })
     }
 
@@ -434,6 +451,7 @@ fn watch(
     collector: &mut Collector,
     session: &mut Session,
     meta: &mut Meta,
+    milestones: &mut Milestones,
 ) -> Ended {
     let notice = Notice::new();
     std::thread::scope(|scope| {
@@ -491,6 +509,7 @@ fn watch(
                 finish::checkpoint(session, meta, &mut names);
                 flushed = Instant::now();
             }
+            milestones.pass(session);
             if let Some(status) = ended {
                 break status;
             }
@@ -612,28 +631,55 @@ fn probes_refused(error: &io::Error) -> RecordError {
     })
 }
 
-fn refusal(error: io::Error, probe: &Probe) -> RecordError {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => RecordError::NotPermitted {
-            source: error,
-            paranoid: probe.paranoid.map_or("unknown".into(), |level| level.to_string()),
-        },
-        _ => RecordError::NoSampler(error),
+/// Opens the events of a recording on this process, to see whether that is permitted, and closes them again.
+///
+/// # Errors
+/// Those that a recording would end with.
+pub fn try_events(machine: &Machine, probe: &Probe) -> Result<(), RecordError> {
+    let cpus: Vec<u32> = machine.online_cpus().collect();
+    let what = Watch::Clock(tick::beat(tick::period_of(*tick::RATES.start())));
+    // Off until this process executes something, which it does not.
+    let events = Events::open(std::process::id() as i32, &cpus, what, false);
+    events.map(drop).map_err(|error| no_events(error, probe, cpus.len()))
+}
+
+fn no_events(error: NoEvents, probe: &Probe, cpus: usize) -> RecordError {
+    match error {
+        NoEvents::Event(error) => refusal(error, probe),
+        NoEvents::Rings(source) => RecordError::NoRings { source, cpus, limits: ring_limits(probe) },
     }
 }
 
-/// Creates the dataset: where `-o` says, or at the first free name after the program's.
-fn create_output(options: &Options, program: &OsString) -> Result<DatasetWriter, RecordError> {
+fn refusal(error: io::Error, probe: &Probe) -> RecordError {
+    match Refusal::of(probe, &error) {
+        Some(refusal) => RecordError::NotPermitted(refusal),
+        None => RecordError::NoSampler(error),
+    }
+}
+
+/// What limits the memory of rings.
+fn ring_limits(probe: &Probe) -> String {
+    let of_cpu = probe.mlock_kb.map_or_else(|| "unknown".to_owned(), |kb| kb.to_string());
+    let of_user = match probe.memlock_bytes {
+        Some(u64::MAX) => "unlimited".to_owned(),
+        Some(bytes) => (bytes / 1024).to_string(),
+        None => "unknown".to_owned(),
+    };
+    format!("kernel.perf_event_mlock_kb is {of_cpu}, and the limit on locked memory (`ulimit -l`) is {of_user} KiB")
+}
+
+/// Prepares the folder of the dataset: where `-o` says, or at the first free name after the program's.
+fn create_output(options: &Options, program: &OsString) -> Result<Folder, RecordError> {
     if let Some(dir) = &options.output {
-        return Ok(DatasetWriter::create(dir, options.force)?);
+        return Ok(Folder::prepare(dir, options.force)?);
     }
     let name = Path::new(program).file_name().map_or("program".into(), |n| n.to_string_lossy().into_owned());
     let first = PathBuf::from(format!("{name}.numamma"));
     if options.force || !first.exists() {
-        return Ok(DatasetWriter::create(&first, options.force)?);
+        return Ok(Folder::prepare(&first, options.force)?);
     }
     let free = (2..).map(|n| PathBuf::from(format!("{name}-{n}.numamma"))).find(|dir| !dir.exists());
-    Ok(DatasetWriter::create(&free.unwrap_or(first), false)?)
+    Ok(Folder::prepare(&free.unwrap_or(first), false)?)
 }
 
 fn describe(options: &Options, machine: &Machine, probe: &Probe, sampler: SamplerMeta) -> Meta {

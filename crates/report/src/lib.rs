@@ -28,6 +28,7 @@ pub use comparison::render_comparison;
 pub use error::ReportError;
 pub use lookup::find_object;
 pub use options::{Access, By, Format, Options, Sort, unicode_locale};
+pub use text::shell_word;
 pub use warnings::{Warning, warnings};
 
 /// Which objects need [`numamma_findings::Object::detail`] before [`render`] can show what was asked for.

@@ -104,7 +104,8 @@ fn samples(findings: &Findings) -> Option<Warning> {
         return Some(Warning::NoSamples { wall_s: finite(findings.run.wall_s), rate_hz });
     }
     let error = findings.objects.first().and_then(|object| object.cost.error).filter(|error| error.is_finite());
-    let few = if settable { samples < FEW || error.is_some_and(|error| error > 0.05) } else { samples < 100 };
+    // Where it is known how far a share may be off, that decides.
+    let few = if settable { error.map_or(samples < FEW, |error| error > 0.05) } else { samples < 100 };
     few.then_some(Warning::FewSamples { samples, rate_hz, error })
 }
 

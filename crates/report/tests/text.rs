@@ -306,6 +306,9 @@ fn hints_follow_from_the_findings() {
     findings.samples.recorded = 300;
     findings.samples.without_access = 0;
     findings.samples.attributed = 200;
+    findings.objects[0].cost.error = Some(0.006);
+    assert!(!say(&findings).contains("--rate"), "shares are good to half a point");
+    findings.objects[0].cost.error = Some(0.08);
     let few = say(&findings);
     assert!(few.starts_with("only 300 data samples"), "{few}");
     assert!(few.contains("raise --rate (now 1 000 Hz)"), "{few}");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{Pmu, Probe};
+use crate::probe::{Pmu, Probe, Trial};
 
 /// A way to sample memory accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -133,7 +133,8 @@ fn offered(probe: &Probe, kind: Kind) -> bool {
         Kind::Pebs => ["cpu", "cpu_core"].iter().any(|name| probe.pmu(name).is_some_and(has_pebs)),
         Kind::Ibs => probe.pmu("ibs_op").is_some(),
         Kind::Spe => probe.pmus.iter().any(|pmu| pmu.name.starts_with("arm_spe")),
-        Kind::Clock => probe.paranoid.is_some(),
+        // A container may hide the setting.
+        Kind::Clock => probe.paranoid.is_some() || probe.trial.as_ref().is_some_and(|trial| trial.opened),
         Kind::None => false,
     }
 }
@@ -172,6 +173,7 @@ fn why(probe: &Probe, choice: &Choice) -> Vec<String> {
     }
     match (choice.kind, probe.paranoid) {
         (Kind::Clock, _) => why.push("the clock sampler needs no PMU: registers and code give each address".to_owned()),
+        (Kind::None, _) if refused(probe).is_some() => why.extend(refused(probe).map(|trial| trial.reason.clone())),
         (Kind::None, None) => why.push("this kernel has no perf events, or /proc/sys is hidden".to_owned()),
         (Kind::None, Some(level)) if !probe.may_sample() => {
             why.push(format!("perf_event_paranoid is {level}: perf events are refused to users"));
@@ -179,10 +181,18 @@ fn why(probe: &Probe, choice: &Choice) -> Vec<String> {
         (Kind::None, _) => why.push("this version has no sampler for this machine".to_owned()),
         _ => {}
     }
-    if probe.seccomp_filter == Some(true) {
+    if choice.kind == Kind::None && probe.emulator {
+        why.push("`numamma record --sampler exact` counts every access in an emulator".to_owned());
+    }
+    if probe.seccomp_filter == Some(true) && probe.trial.is_none() {
         why.push("a seccomp filter is active; if it refuses, start the container with --cap-add PERFMON".to_owned());
     }
     why
+}
+
+/// The trial, if it has shown that events are refused.
+fn refused(probe: &Probe) -> Option<&Trial> {
+    probe.trial.as_ref().filter(|trial| !trial.opened)
 }
 
 fn why_hardware(probe: &Probe, choice: &Choice, kind: Kind) -> String {
@@ -202,6 +212,11 @@ fn why_hardware(probe: &Probe, choice: &Choice, kind: Kind) -> String {
 
 fn enable(probe: &Probe, choice: &Choice) -> Vec<Advice> {
     let mut enable = Vec::new();
+    if let Some(trial) = refused(probe) {
+        // Nothing else matters before that.
+        let remedy = Some(trial.remedy.clone()).filter(|remedy| !remedy.is_empty());
+        return remedy.map(|command| Advice { gain: "recording at all".to_owned(), command }).into_iter().collect();
+    }
     let forbidden = choice.samplers.iter().find(|sampler| sampler.state == State::Forbidden);
     if let Some(Sampler { kind, .. }) = forbidden {
         let gain = match kind {

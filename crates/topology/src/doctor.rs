@@ -66,6 +66,7 @@ pub fn render_doctor(machine: &Machine, probe: &Probe, choice: &Choice, measured
         page.row("cost", &tick(cost));
     }
     page.title(&match choice.kind {
+        Kind::None if probe.emulator => "Nothing can be sampled here".to_owned(),
         Kind::None => "Nothing can be recorded here".to_owned(),
         kind => format!("A recording would use: {kind}"),
     });
@@ -74,7 +75,11 @@ pub fn render_doctor(machine: &Machine, probe: &Probe, choice: &Choice, measured
     }
     for advice in &choice.enable {
         page.title(&format!("To get {}", advice.gain));
-        page.line(&format!("  {}", advice.command));
+        match advice.command.contains(' ') && advice.command.len() > WIDTH {
+            // Words, no command to copy.
+            true => page.sentence("  ", &advice.command),
+            false => page.line(&format!("  {}", advice.command)),
+        }
     }
     page.0
 }
@@ -283,6 +288,9 @@ fn permission(probe: &Probe) -> String {
         Some(level) => format!("perf_event_paranoid {level}: "),
         None => "perf_event_paranoid unknown: ".to_owned(),
     };
+    if let Some(trial) = probe.trial.as_ref().filter(|trial| !trial.opened) {
+        return format!("none: {}", trial.reason);
+    }
     let may = if probe.may_watch_cpus() {
         "own programs, kernel, whole CPUs"
     } else if probe.may_sample_kernel() {

@@ -16,9 +16,11 @@ mod doctor;
 pub mod list;
 mod machine;
 mod probe;
+mod refusal;
 mod tree;
 
 pub use choose::{Advice, Choice, Kind, Sampler, State, choose_sampler};
 pub use doctor::{Doctor, TickCost, render_doctor};
 pub use machine::{Cache, Cpu, Machine, Node, Performance};
-pub use probe::{Capabilities, Pmu, Probe};
+pub use probe::{Capabilities, Pmu, Probe, Trial};
+pub use refusal::Refusal;

@@ -113,7 +113,8 @@ impl Machine {
         }
         Self {
             model: model(&tree),
-            memory_bytes: total(&nodes).or(memory_bytes),
+            // The nodes of a guest may claim the memory of their host.
+            memory_bytes: memory_bytes.or_else(|| total(&nodes)),
             page_bytes: page_bytes(&tree),
             huge_page_bytes: huge_page_bytes(&tree),
             nodes,

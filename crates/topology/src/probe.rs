@@ -53,6 +53,22 @@ pub struct Probe {
     /// Whether QEMU's user mode is installed, in which accesses can be counted.
     #[serde(default)]
     pub emulator: bool,
+    /// What came of opening the events of a recording here; `None` where nothing was tried, as on a copy of another machine.
+    #[serde(default)]
+    pub trial: Option<Trial>,
+}
+
+/// What came of opening the events of a recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Whether they could be opened.
+    pub opened: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What would change that.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
 }
 
 /// The capabilities that change what can be seen or moved.
@@ -116,6 +132,7 @@ impl Probe {
             cpus_allowed: allowed("Cpus_allowed_list"),
             mems_allowed: allowed("Mems_allowed_list"),
             emulator: EMULATORS.iter().any(|path| tree.bytes(path).is_some()),
+            trial: None,
         }
     }
 
@@ -125,24 +142,32 @@ impl Probe {
     }
 
     /// Whether perf events may be opened that look at user mode of own processes.
-    /// Levels 3 (Debian) and 4 (Ubuntu) refuse all of them.
+    /// Levels 3 (Debian) and 4 (Ubuntu) refuse all of them; other kernels take them for 2, so a trial knows better.
     pub fn may_sample(&self) -> bool {
-        self.paranoid.is_some_and(|level| level <= 2 || self.privileged())
+        match &self.trial {
+            Some(trial) => trial.opened,
+            None => self.paranoid.is_some_and(|level| level <= 2 || self.privileged()),
+        }
     }
 
     /// Whether they may look at kernel mode too.
     pub fn may_sample_kernel(&self) -> bool {
-        self.paranoid.is_some_and(|level| level <= 1 || self.privileged())
+        self.is_open() && self.paranoid.is_some_and(|level| level <= 1 || self.privileged())
     }
 
     /// Whether they may look at whole CPUs, whoever runs there.
     pub fn may_watch_cpus(&self) -> bool {
-        self.paranoid.is_some_and(|level| level <= 0 || self.privileged())
+        self.is_open() && self.paranoid.is_some_and(|level| level <= 0 || self.privileged())
     }
 
     /// Whether entries and exits of functions may be watched; `None` if the kernel cannot.
     pub fn may_watch_functions(&self) -> Option<bool> {
-        self.pmu("uprobe").map(|_| self.privileged())
+        self.pmu("uprobe").map(|_| self.is_open() && self.privileged())
+    }
+
+    /// No trial has shown that all events are refused.
+    fn is_open(&self) -> bool {
+        self.trial.as_ref().is_none_or(|trial| trial.opened)
     }
 
     /// A capability opens perf events only when it was given in the initial user namespace.

@@ -1,7 +1,10 @@
 //! Reading a dataset.
 
+use std::fmt;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -20,6 +23,25 @@ const BATCH_ROWS: usize = 1 << 16;
 pub struct Dataset {
     dir: PathBuf,
     meta: Meta,
+    unread: Mutex<Vec<Unread>>,
+}
+
+/// A file of a dataset that is missing or damaged. What could be read of it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+    /// What is not known without it.
+    pub unknown: &'static str,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, why, unknown } = self;
+        write!(f, "{}: {why}; the rest is read without it: {unknown}", path.display())
+    }
 }
 
 impl Dataset {
@@ -31,7 +53,7 @@ impl Dataset {
         let path = dir.join("meta.json");
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Err(TraceError::NotADataset(dir.into()));
             }
             Err(error) => return Err(TraceError::io(path)(error)),
@@ -46,7 +68,12 @@ impl Dataset {
             return Err(TraceError::Newer { path: dir.into(), found: format, known: FORMAT });
         }
         let meta = serde_json::from_str(&text).map_err(|e| TraceError::damaged(&path)(e.to_string()))?;
-        Ok(Self { dir: dir.into(), meta })
+        Ok(Self { dir: dir.into(), meta, unread: Mutex::default() })
+    }
+
+    /// Files that could not be read as a whole until now, in the order in which they were needed.
+    pub fn unread(&self) -> Vec<Unread> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What is known besides the tables.
@@ -60,18 +87,39 @@ impl Dataset {
     }
 
     /// Calls `visit` with the rows of a table, some at a time, in file order. A table without a file is empty unless the
-    /// recording is complete.
+    /// recording is complete. A file that is missing or damaged is noted ([`Self::unread`]), and its other rows are visited.
     pub fn visit<T: Table>(&self, mut visit: impl FnMut(&mut Vec<T>)) -> Result<(), TraceError> {
+        for path in self.files::<T>()? {
+            if let Err(error) = read_file(&path, &mut visit) {
+                self.note::<T>(path, error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The files of a table.
+    fn files<T: Table>(&self) -> Result<Vec<PathBuf>, TraceError> {
         let whole = table_file::<T>(&self.dir);
         if self.meta.complete {
-            return read_file(&whole, &mut visit);
+            return Ok(vec![whole]);
         }
         let parts = part_files::<T>(&self.dir)?;
         // Killed while it merged: the parts are the truth as long as they are there.
-        if parts.is_empty() && whole.exists() {
-            return read_file(&whole, &mut visit);
+        Ok(if parts.is_empty() && whole.exists() { vec![whole] } else { parts })
+    }
+
+    fn note<T: Table>(&self, path: PathBuf, error: TraceError) {
+        let why = match error {
+            TraceError::Damaged { why, .. } => format!("damaged ({why})"),
+            TraceError::Io { source, .. } if source.kind() == ErrorKind::NotFound => "missing".to_owned(),
+            TraceError::Io { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        let unread = Unread { path, why, unknown: unknown_without(T::NAME) };
+        let mut all = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.iter().any(|of| of.path == unread.path) {
+            all.push(unread);
         }
-        parts.iter().try_for_each(|part| read_file(part, &mut visit))
     }
 
     /// All rows of a table.
@@ -79,6 +127,26 @@ impl Dataset {
         let mut rows = Vec::new();
         self.visit(|batch: &mut Vec<T>| rows.append(batch))?;
         Ok(rows)
+    }
+}
+
+/// What a reader does not know without a table.
+fn unknown_without(table: &str) -> &'static str {
+    match table {
+        "samples" => "costs and accesses",
+        "objects" => "which objects there were",
+        "sites" => "where objects were allocated",
+        "frames" => "call stacks of allocations",
+        "code" => "functions and lines",
+        "modules" => "where files were mapped",
+        "threads" => "threads, and whose samples are",
+        "processes" => "processes, and whose threads are",
+        "first_touch" => "who touched pages first",
+        "page_nodes" => "on which nodes pages lay",
+        "markers" => "phases",
+        "grounds" => "how certain numbers of accesses are",
+        "trace" => "single accesses",
+        _ => "what it held",
     }
 }
 

@@ -18,14 +18,16 @@
 mod cell;
 mod dataset;
 mod error;
+mod folder;
 mod losses;
 mod meta;
 mod schema;
 mod table;
 mod writer;
 
-pub use dataset::{Dataset, FORMAT};
+pub use dataset::{Dataset, FORMAT, Unread};
 pub use error::TraceError;
+pub use folder::Folder;
 pub use losses::{LossKind, Losses};
 pub use meta::{Bursts, Controls, Meta, SamplerMeta, Trace};
 pub use schema::{

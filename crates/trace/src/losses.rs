@@ -26,7 +26,7 @@ macro_rules! loss_kinds {
 loss_kinds! {
     PerfRing = "perf_ring_full",
         "Samples and mapping records that the kernel dropped because the recorder did not keep up.",
-        "lower --rate, or raise kernel.perf_event_mlock_kb so that the rings can be larger";
+        "lower --rate, or raise kernel.perf_event_mlock_kb or the limit on locked memory (ulimit -l) so that the rings can be larger";
     Throttled = "perf_throttled",
         "Times the kernel paused sampling because it took too long.",
         "lower --rate, or raise kernel.perf_cpu_time_max_percent";
@@ -67,7 +67,7 @@ loss_kinds! {
         "Times that a thread left a function of --in with no return seen: by longjmp, an exception, or a record that was dropped. Samples may count as inside until its stack shows that it left.",
         "name the function that catches, or one further in; see perf_ring_full if that occurred";
     ShortThread = "thread_without_sample",
-        "Threads that ended before their first sample.",
+        "Threads that ended before their first sample, where they had a part of the run's time that matters (1 %).",
         "raise --rate so that the period is shorter than such a thread's CPU time";
     CutStack = "stack_cut",
         "Distinct call stacks that could not be followed to their end.",
@@ -81,6 +81,12 @@ loss_kinds! {
     NotWritten = "not_written",
         "Rows that could not be written to the dataset.",
         "free space on the file system of the output directory (-o)";
+    DiskFull = "disk_full",
+        "Times that the recording ended before its time because the file system had no room for it: names, and rows that came later, may be missing.",
+        "free space on the file system of the output directory (-o), and record again";
+    UnreadFile = "file_unread",
+        "Files of the recording that are missing or damaged: what they held is not in the report.",
+        "record again; `numamma report` names the files on standard error";
     LeftRunning = "left_running",
         "Processes that still ran when the command had ended; what they did afterwards is not recorded.",
         "record them in the foreground (no daemon mode, no `&`), or make the command wait for them";

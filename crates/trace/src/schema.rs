@@ -21,7 +21,7 @@ table! {
         addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6 and 7).",
         bytes: i32 = "Width of the access in bytes; for rule exact of the range in which the accesses began.",
         access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
-        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count).",
+        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count), 9 burst (accesses of an instruction to a page while a thread was followed).",
         cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rules spread and exact.",
         accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent); how many there were (rule exact).",
         ground: i32 = "What the estimate stands on: grounds.ground; -1 if nothing but the time that was spent." or -1,

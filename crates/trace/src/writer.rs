@@ -1,6 +1,8 @@
 //! Writing a dataset while the program runs.
 
+use std::error::Error;
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use parquet::arrow::ArrowWriter;
@@ -10,6 +12,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::dataset::{part_files, read_file, table_file};
 use crate::error::TraceError;
+use crate::folder::Folder;
 use crate::meta::Meta;
 use crate::table::Table;
 
@@ -29,25 +32,14 @@ pub struct DatasetWriter {
 }
 
 impl DatasetWriter {
-    /// Creates the directory. `force` replaces a recording that is there, but nothing else.
+    /// Creates the directory, with the rules of [`Folder::prepare`]. What it replaces is gone.
     pub fn create(dir: &Path, force: bool) -> Result<Self, TraceError> {
-        if dir.exists() {
-            if !force {
-                return Err(TraceError::Exists(dir.into()));
-            }
-            if !dir.join("meta.json").is_file() {
-                return Err(TraceError::NotOurs(dir.into()));
-            }
-            for entry in fs::read_dir(dir).map_err(TraceError::io(dir))? {
-                let path = entry.map_err(TraceError::io(dir))?.path();
-                if path.extension().is_some_and(|e| e == "parquet" || e == "json" || e == "tmp") {
-                    fs::remove_file(&path).map_err(TraceError::io(&path))?;
-                }
-            }
-        } else {
-            fs::create_dir_all(dir).map_err(TraceError::io(dir))?;
-        }
-        Ok(Self { dir: dir.into() })
+        Ok(Folder::prepare(dir, force)?.keep())
+    }
+
+    /// Writes to a directory that is there.
+    pub(crate) fn of(dir: &Path) -> Self {
+        Self { dir: dir.into() }
     }
 
     /// Directory of the dataset.
@@ -60,21 +52,38 @@ impl DatasetWriter {
         let path = self.dir.join("meta.json");
         let temporary = self.dir.join("meta.json.tmp");
         let text = serde_json::to_string_pretty(meta).expect("plain data always serialises");
-        fs::write(&temporary, text + "\n").map_err(TraceError::io(&temporary))?;
-        fs::rename(&temporary, &path).map_err(TraceError::io(&path))
+        match fs::write(&temporary, text.clone() + "\n").map_err(TraceError::io(&temporary)) {
+            Err(TraceError::DiskFull { .. }) => self.overwrite_meta(text).map_err(TraceError::io(&path)),
+            written => written.and_then(|()| fs::rename(&temporary, &path).map_err(TraceError::io(&path))),
+        }
+    }
+
+    /// Without room for a new file the old one is written over, as far as it has blocks of its own.
+    fn overwrite_meta(&self, mut text: String) -> io::Result<()> {
+        const BLOCK: u64 = 4096;
+        let _ = fs::remove_file(self.dir.join("meta.json.tmp"));
+        let mut file = File::options().write(true).open(self.dir.join("meta.json"))?;
+        let length = file.metadata()?.len();
+        if text.len() as u64 >= length.next_multiple_of(BLOCK) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        // A shorter text leaves nothing of the longer one behind.
+        text.extend(std::iter::repeat_n(' ', (length as usize).saturating_sub(text.len() + 1)));
+        text.push('\n');
+        file.write_all(text.as_bytes())
     }
 
     /// Writes `rows` as part number `part` of their table.
     pub fn append<T: Table>(&self, rows: &[T], part: u32) -> Result<(), TraceError> {
         self.write_file::<T>(&self.dir.join(format!("{}.part-{part:04}.parquet", T::NAME)), |writer| {
-            writer.write(&T::to_batch(rows)).map_err(|e| e.to_string())
+            Ok(writer.write(&T::to_batch(rows))?)
         })
     }
 
     /// Writes or replaces the part of rows that are not final yet: a reader of an unfinished recording takes it as the last
     /// part.
     pub fn write_live<T: Table>(&self, rows: &[T]) -> Result<(), TraceError> {
-        self.write_file::<T>(&self.live::<T>(), |writer| writer.write(&T::to_batch(rows)).map_err(|e| e.to_string()))
+        self.write_file::<T>(&self.live::<T>(), |writer| Ok(writer.write(&T::to_batch(rows))?))
     }
 
     /// Deletes that part.
@@ -101,7 +110,7 @@ impl DatasetWriter {
             let mut rows = rows.into_iter();
             loop {
                 let batch: Vec<T> = rows.by_ref().take(BATCH_ROWS).collect();
-                writer.write(&T::to_batch(&batch)).map_err(|e| e.to_string())?;
+                writer.write(&T::to_batch(&batch))?;
                 if batch.len() < BATCH_ROWS {
                     return Ok(());
                 }
@@ -141,13 +150,13 @@ impl DatasetWriter {
                 if stop() {
                     return Err("stopped".into());
                 }
-                read_file(part, &mut |batch: &mut Vec<P>| rows.append(batch)).map_err(|e| e.to_string())?;
+                read_file(part, &mut |batch: &mut Vec<P>| rows.append(batch))?;
                 if rows.len() >= ROW_GROUP_ROWS {
-                    writer.write(&T::to_batch(&settle(&mut rows))).map_err(|e| e.to_string())?;
+                    writer.write(&T::to_batch(&settle(&mut rows)))?;
                     rows.clear();
                 }
             }
-            writer.write(&T::to_batch(&settle(&mut rows))).map_err(|e| e.to_string())
+            Ok(writer.write(&T::to_batch(&settle(&mut rows)))?)
         });
         merged.map_err(|error| if stop() { TraceError::Stopped } else { error })
     }
@@ -161,17 +170,16 @@ impl DatasetWriter {
     fn write_file<T: Table>(
         &self,
         path: &Path,
-        fill: impl FnOnce(&mut ArrowWriter<&File>) -> Result<(), String>,
+        fill: impl FnOnce(&mut ArrowWriter<&File>) -> Result<(), Box<dyn Error>>,
     ) -> Result<(), TraceError> {
         let temporary = path.with_extension("parquet.tmp");
         let file = File::create(&temporary).map_err(TraceError::io(&temporary))?;
-        let failed = |why: String| TraceError::Io { path: path.into(), source: std::io::Error::other(why) };
-        let mut writer =
-            ArrowWriter::try_new(&file, T::schema(), Some(properties::<T>())).map_err(|e| failed(e.to_string()))?;
-        let written = fill(&mut writer).and_then(|()| writer.close().map(drop).map_err(|e| e.to_string()));
-        if let Err(why) = written {
+        let written = ArrowWriter::try_new(&file, T::schema(), Some(properties::<T>()))
+            .map_err(Box::from)
+            .and_then(|mut writer| fill(&mut writer).and_then(|()| Ok(writer.close().map(drop)?)));
+        if let Err(error) = written {
             let _ = fs::remove_file(&temporary);
-            return Err(failed(why));
+            return Err(TraceError::writing(path, error.as_ref()));
         }
         fs::rename(&temporary, path).map_err(TraceError::io(path))
     }

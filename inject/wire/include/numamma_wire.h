@@ -22,7 +22,7 @@
  * of the ring. Rule for changes: any change of a layout, of a constant or of their meaning raises NMM_WIRE_VERSION; a
  * library and a recorder of different versions do not talk to each other (the library stays silent).
  *
- * Order (DESIGN, invariants): a release (free, munmap, the old half of realloc and mremap) is stamped and published *before* the real
+ * Order: a release (free, munmap, the old half of realloc and mremap) is stamped and published *before* the real
  * call; an acquisition (malloc, mmap, the new half of either) is stamped and published *after* it. An event that is visible
  * in a ring never depends on one that is not yet visible in another.
  *

@@ -10,7 +10,7 @@ use numamma_plan::{Compiled, Pin, Places, Plan, snippet};
 use numamma_process::Ended;
 use numamma_record::{Options, Sampler, record};
 
-use super::record::{end_as, say};
+use super::record::{end_as, progress, say};
 use crate::arguments::Apply;
 use crate::failure::{Failure, OWN_FAILURE};
 
@@ -106,19 +106,21 @@ pub fn recording(command: &[OsString], output: &Path, force: bool, environment: 
         bursts: None,
         trace: None,
         environment,
+        progress: None,
     }
 }
 
 fn run_recorded(arguments: &Apply, output: &Path, placement: &mut Placement) -> Result<ExitCode, Failure> {
     let watch = placement.watch();
-    let options = recording(&arguments.command, output, arguments.force, placement.environment());
+    let mut options = recording(&arguments.command, output, arguments.force, placement.environment());
+    options.progress = progress(arguments.quiet);
     let outcome = record(&options).map_err(|error| Failure::with_code(&error, error.exit_code()))?;
     let achieved = placement.achieved(watch);
     tell(arguments, &achieved)?;
     if achieved.stopped.is_some() {
         return Ok(end(outcome.ended, &achieved));
     }
-    say(&outcome)
+    say(&outcome, arguments.quiet)
 }
 
 fn tell(arguments: &Apply, achieved: &Achieved) -> Result<(), Failure> {

@@ -25,10 +25,12 @@ impl Analysed {
     fn read(dir: &Path) -> Result<Self, Failure> {
         let dataset = Dataset::open(dir)?;
         let analysis = Analysis::new(&dataset)?;
+        let basis = analysis.basis()?;
+        dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
         Ok(Self {
             path: dir.display().to_string(),
             complete: dataset.meta().complete,
-            basis: analysis.basis()?,
+            basis,
             findings: analysis.findings().clone(),
         })
     }

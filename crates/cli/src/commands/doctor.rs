@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use numamma_topology::{Doctor, Machine, Probe, TickCost, choose_sampler, render_doctor};
+use numamma_record::{RecordError, try_events};
+use numamma_topology::{Doctor, Machine, Probe, Refusal, TickCost, Trial, choose_sampler, render_doctor};
 
 use crate::arguments;
 use crate::commands::IMPLEMENTED;
@@ -15,7 +16,10 @@ const OVERHEAD: f64 = 0.02;
 
 pub fn run(arguments: arguments::Doctor) -> Result<ExitCode, Failure> {
     let root = arguments.root.as_deref().unwrap_or(Path::new("/"));
-    let (machine, probe) = (Machine::read(root), Probe::read(root));
+    let (machine, mut probe) = (Machine::read(root), Probe::read(root));
+    if arguments.root.is_none() {
+        probe.trial = Some(tried(&machine, &probe));
+    }
     let choice = choose_sampler(&probe, IMPLEMENTED);
     // Of a snapshot nothing can be measured.
     let measured = match arguments.root {
@@ -33,5 +37,15 @@ pub fn run(arguments: arguments::Doctor) -> Result<ExitCode, Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What a recording would come to here.
+fn tried(machine: &Machine, probe: &Probe) -> Trial {
+    match try_events(machine, probe) {
+        Ok(()) => Trial { opened: true, ..Trial::default() },
+        Err(RecordError::NotPermitted(Refusal { reason, remedy })) => Trial { opened: false, reason, remedy },
+        // It says itself what to do.
+        Err(error) => Trial { opened: false, reason: error.to_string(), remedy: String::new() },
     }
 }

@@ -1,15 +1,17 @@
 //! `numamma html`
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use numamma_analyze::Analysis;
+use numamma_process::signals;
 use numamma_report::html;
 use numamma_trace::Dataset;
 
 use crate::arguments::Html;
+use crate::commands::terminal;
 use crate::failure::Failure;
 
 /// Points over all objects: a file that opens at once.
@@ -51,7 +53,9 @@ fn check_replaced(path: &Path) -> Result<(), Failure> {
 }
 
 pub fn run(arguments: Html) -> Result<ExitCode, Failure> {
-    if !arguments.force {
+    signals::survive_file_limit();
+    let to_stdout = arguments.output.as_os_str() == "-";
+    if !arguments.force && !to_stdout {
         check_replaced(&arguments.output)?;
     }
     let dataset = Dataset::open(&arguments.dir)?;
@@ -60,17 +64,42 @@ pub fn run(arguments: Html) -> Result<ExitCode, Failure> {
     let ids: Vec<usize> = (0..shown).collect();
     let samples: Vec<u64> = ids.iter().map(|&id| analysis.findings().objects[id].samples * ROWS_PER_SAMPLE).collect();
     let findings = analysis.detailed(&ids, share(&samples, POINTS as u64) as usize)?;
-    // Rendered first: a failure leaves no half a file.
+    dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
+    // Rendered first: a failure leaves no half a page.
     let mut page = Vec::new();
     html::render(&findings, &mut page)?;
+    if to_stdout {
+        return terminal::write(|out| Ok(out.write_all(&page)?));
+    }
     let path = &arguments.output;
-    let write = || -> std::io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        file.write_all(&page)?;
-        file.flush()
-    };
-    write().map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    write(path, &page).map_err(|error| match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            Failure::new(format!("disk full: {} ({error}); free space there, or choose another -o", path.display()))
+        }
+        _ => Failure::new(format!("{}: {error}", path.display())),
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file under another name first: whoever opens it finds the old one or the new one whole. What is no file (a pipe, a
+/// device) is written to as it is.
+fn write(path: &Path, page: &[u8]) -> io::Result<()> {
+    // The file that a link leads to.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let old = std::fs::metadata(&path).ok();
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return File::options().write(true).open(&path)?.write_all(page);
+    }
+    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let written = std::fs::write(&temporary, page)
+        .and_then(|()| old.map_or(Ok(()), |old| std::fs::set_permissions(&temporary, old.permissions())))
+        .and_then(|()| std::fs::rename(&temporary, &path));
+    if written.is_err() {
+        // It may not even be there.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
 }
 
 #[cfg(test)]

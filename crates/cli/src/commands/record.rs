@@ -1,10 +1,11 @@
 //! `numamma record`
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use numamma_process::{Ended, signals};
-use numamma_record::{Options, Outcome, Sampler, record};
+use numamma_record::{Options, Outcome, Progress, Sampler, record};
+use numamma_report::shell_word;
 use numamma_trace::Access;
 
 use crate::arguments::Record;
@@ -68,16 +69,33 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         bursts: arguments.bursts.map(|percent| percent / 100.0),
         trace: arguments.trace,
         environment: Vec::new(),
+        progress: progress(arguments.quiet),
     })
     .map_err(|error| Failure::with_code(&error, error.exit_code()))?;
 
-    say(&outcome)
+    say(&outcome, arguments.quiet)
+}
+
+/// Who is told how far a long recording is: a terminal, if nobody has said to be quiet.
+pub fn progress(quiet: bool) -> Option<fn(Progress)> {
+    (!quiet && io::stderr().is_terminal()).then_some(|progress| {
+        // A program that draws on the whole screen is not to be disturbed.
+        if !signals::terminal_takes_lines() {
+            return;
+        }
+        match progress {
+            Progress::Running { time, samples } => {
+                eprintln!("numamma: {} s, {samples} samples so far", time.as_secs());
+            }
+            Progress::Writing => eprintln!("numamma: the program has ended; writing the recording"),
+        }
+    })
 }
 
 /// Says what is to be said of a recording, and ends as the program did.
-pub fn say(outcome: &Outcome) -> Result<ExitCode, Failure> {
-    for remark in &outcome.remarks {
-        eprintln!("numamma: {remark}");
+pub fn say(outcome: &Outcome, quiet: bool) -> Result<ExitCode, Failure> {
+    if !quiet {
+        outcome.remarks.iter().for_each(|remark| eprintln!("numamma: {remark}"));
     }
     if let Some(error) = &outcome.failure {
         eprintln!("numamma: the recording is not whole: {error}");
@@ -90,11 +108,22 @@ pub fn say(outcome: &Outcome) -> Result<ExitCode, Failure> {
         );
         signals::die_by(signal);
     }
-    if std::io::stderr().is_terminal() {
-        let dir = outcome.dir.display();
-        eprintln!("numamma: {} samples in {dir}; show them with `numamma report {dir}`", outcome.samples);
+    if !quiet {
+        eprintln!("numamma: {}", summary(outcome));
     }
     Ok(end_as(outcome.ended))
+}
+
+/// What was recorded, where it is, and what is missing.
+fn summary(outcome: &Outcome) -> String {
+    let losses: Vec<String> = outcome.losses.iter().map(|(kind, count, _)| format!("{count} {kind}")).collect();
+    let lost = match losses.as_slice() {
+        [] => "nothing lost".to_owned(),
+        some => format!("lost: {}", some.join(", ")),
+    };
+    let dir = shell_word(&outcome.dir.to_string_lossy());
+    let what = if outcome.exact { "accesses" } else { "samples" };
+    format!("{} {what} in {dir}, {lost}; show them with `numamma report {dir}`", outcome.samples)
 }
 
 /// The program's exit status becomes ours; its signal, too.

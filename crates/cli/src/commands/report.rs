@@ -37,5 +37,6 @@ pub fn run(arguments: Report) -> Result<ExitCode, Failure> {
             &detailed
         }
     };
+    dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
     terminal::write(|out| render(findings, &options, out))
 }

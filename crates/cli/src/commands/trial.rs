@@ -33,19 +33,18 @@ pub fn run(arguments: Try) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&arguments.dir)
         .map_err(|error| Failure::new(format!("{}: {error}", arguments.dir.display())))?;
     let (rounds, progress) = (arguments.rounds as usize, std::io::stderr().is_terminal());
-    let mut failed = None;
+    let (mut failed, mut done) = (None, 0_usize);
     let mut tried = try_all(&candidates, &arguments.command, rounds, |round, n, ended| {
-        if progress {
-            eprint!("\rnumamma: round {} of {rounds}: {:40}\r", round + 1, candidates[n].name);
+        // A line of its own: whatever the program writes comes between.
+        done += 1;
+        if progress && done.is_multiple_of(candidates.len()) {
+            eprintln!("numamma: {} of {rounds} rounds done", round + 1);
         }
         if ended != Ended::Code(0) && failed.is_none() {
             failed = Some((candidates[n].name.clone(), ended));
         }
     })
     .map_err(|error| Failure::with_code(&error, error.exit_code()))?;
-    if progress {
-        eprint!("\r{:70}\r", "");
-    }
     let nodes = numamma_topology::Machine::read(Path::new("/")).nodes.len();
     if nodes > 1 {
         for (candidate, tried) in candidates.iter().zip(&mut tried) {

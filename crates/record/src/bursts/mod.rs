@@ -30,6 +30,11 @@ pub use taker::Taker;
 
 use crate::perf::decode::Record;
 
+/// The period of [`Taker::glances`], nanoseconds, where a sample takes `tick`.
+pub fn glance_period(tick: f64) -> u64 {
+    timing::Timer::period_of(tick) as u64
+}
+
 /// Bursts that may wait to be fetched.
 const MOST_WAITING: usize = 1000;
 

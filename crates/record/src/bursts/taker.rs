@@ -18,6 +18,7 @@ use super::{Burst, Shared};
 use crate::clock::counts::resample::Random;
 use crate::collect::now;
 use crate::perf::decode::Record;
+use crate::perf::glances::Glances;
 
 /// Instructions of a burst: about as long to emulate as it takes to stop a thread.
 pub const LENGTH: u64 = 5000;
@@ -54,6 +55,8 @@ pub struct Taker {
     pub share: f64,
     /// Nanoseconds of a thread's time that a sample takes.
     pub tick: f64,
+    /// A clock of the period that goes with it ([`Timer::period_of`]).
+    pub glances: Option<Glances>,
 }
 
 /// Why a worker ended.
@@ -83,7 +86,7 @@ struct Followed {
 impl Taker {
     /// Takes bursts. This thread traces nobody itself.
     pub fn run(self) {
-        let mut worker = match Worker::new(&self) {
+        let mut worker = match Worker::new(self.shared.clone(), self.share, Timer::new(self.tick, self.glances)) {
             Ok(worker) => worker,
             Err(error) => {
                 self.shared.state().refused = Some(format!("no memory for emulated code ({error})"));
@@ -101,8 +104,8 @@ impl Taker {
 }
 
 /// What goes on from one thread to the next.
-struct Worker<'a> {
-    shared: &'a Shared,
+struct Worker {
+    shared: Arc<Shared>,
     share: f64,
     random: Random,
     emulator: Emulator,
@@ -126,23 +129,23 @@ struct Worker<'a> {
     refusals: u32,
 }
 
-impl<'a> Worker<'a> {
-    fn new(of: &'a Taker) -> io::Result<Self> {
+impl Worker {
+    fn new(shared: Arc<Shared>, share: f64, timer: Timer) -> io::Result<Self> {
         Ok(Self {
-            shared: &of.shared,
-            share: of.share,
+            shared,
+            share,
             random: Random::new(now() as u64),
             emulator: Emulator::new()?,
             trace: Trace::default(),
             pages: Pages::default(),
             extended: Vec::new(),
             latest: State::new(),
-            cost: FIRST_PAUSE.as_secs_f64() * of.share,
+            cost: FIRST_PAUSE.as_secs_f64() * share,
             taken: 0,
             stopped: Duration::ZERO,
             worked: Duration::ZERO,
             fastest: (0..MEASUREMENTS).map(|_| retire::most_per_ns()).fold(0.0, f64::max),
-            timer: Timer::new(of.tick),
+            timer,
             refusals: 0,
         })
     }
@@ -187,9 +190,9 @@ impl<'a> Worker<'a> {
     /// Hands a burst over; the end of the worker, if it is to end.
     fn hand_over(&mut self, taken: Result<(i64, Stop, Vec<Burst>), No>, of: Candidate) -> Option<Ended> {
         let stopped = std::mem::take(&mut self.stopped);
-        let worked = std::mem::take(&mut self.worked);
-        if !worked.is_zero() {
-            self.cost += (worked.as_secs_f64() - self.cost) * NEWS;
+        let worked = std::mem::take(&mut self.worked).as_secs_f64() + self.timer.taken() / 1e9;
+        if worked > 0.0 {
+            self.cost += (worked - self.cost) * NEWS;
         }
         if (self.taken + 1).is_power_of_two() {
             self.fastest = self.fastest.max(retire::most_per_ns());
@@ -226,10 +229,11 @@ impl<'a> Worker<'a> {
     fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Vec<Burst>), No> {
         let is_running = || running_on(of.pid, of.tid).ok_or(No::Not);
         is_running()?;
-        let seen = self.timer.watch(of.tid, self.share, &mut self.random);
+        let seen = self.timer.watch((of.tid, of.cpu), self.share, &mut self.random);
         self.rehearse(of, seen.last());
         // Whoever sleeps by now is not to be woken.
         is_running()?;
+        let (began, worked) = (Instant::now(), own_time());
         let stopped = match Stopped::stop(of.tid) {
             Ok(stopped) => stopped,
             Err(NotStopped::Gone | NotStopped::Busy) => return Err(No::Not),
@@ -244,11 +248,12 @@ impl<'a> Worker<'a> {
                 });
             }
         };
-        let (at, began, worked) = (now(), Instant::now(), own_time());
+        let at = now();
         let followed = self.follow(&stopped);
         // Who is let go may get the CPU that this thread has.
-        (self.stopped, self.worked) = (began.elapsed(), own_time().saturating_sub(worked));
+        self.stopped = began.elapsed();
         let released = stopped.release();
+        self.worked = own_time().saturating_sub(worked);
         if !released {
             return Err(No::Renew);
         }
@@ -263,7 +268,7 @@ impl<'a> Worker<'a> {
     fn rehearse(&mut self, of: Candidate, seen: Option<&Glimpse>) {
         let Some(mut state) = (match seen {
             Some(seen) => Some(seen.state(&self.latest)),
-            None => self.timer.glance(of.tid).map(|seen| seen.state(&self.latest)),
+            None => self.timer.glance((of.tid, of.cpu)).map(|seen| seen.state(&self.latest)),
         }) else {
             return self.pages.begin(of.pid);
         };

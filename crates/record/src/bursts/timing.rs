@@ -10,29 +10,23 @@
 //! general registers are the same in the end says that nothing which mattered had. A thread that was stopped first would be slow for
 //! as long as its caches are cold, which on a virtual machine is milliseconds.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use numamma_emulator::{Access, Emulator, Limits, Observer, Place, State, Stop};
-use numamma_perf::attr::{self, Attr};
-use numamma_perf::id;
-use numamma_perf::ring::Ring;
 use rustc_hash::FxHashMap;
 
 use super::Timed;
 use super::memory::Pages;
 use super::trace::{MOST_ACCESSES, repetitions};
 use crate::clock::counts::resample::Random;
-use crate::perf::decode::{Record, Source, decode};
-use crate::perf::events::clock_attr;
+use crate::perf::decode::Record;
+use crate::perf::glances::Glances;
 
 /// From one sample to the next: as long as can be emulated in some milliseconds, but several times what a sample takes.
 const PERIOD: Duration = Duration::from_micros(40);
 const OF_TICK: f64 = 4.0;
 /// Samples that are waited for.
 const SAMPLES: f64 = 5.5;
-/// Bytes of their ring.
-const RING: usize = 4096;
 /// Two samples are so many periods apart at most; else the thread was in the kernel, or somebody else had its CPU.
 const APART: f64 = 1.2;
 /// Instructions that are emulated for a timing, if that may be more than for one interval.
@@ -54,6 +48,10 @@ const LEAST_LOOKS: f64 = 0.1;
 /// Times threads.
 #[derive(Debug)]
 pub struct Timer {
+    /// The clock; none if the kernel refuses it: samples are one of several grounds for what they tell.
+    glances: Option<Glances>,
+    /// Samples that were taken.
+    samples: u64,
     began: Instant,
     /// What emulation took.
     spent: Duration,
@@ -83,48 +81,53 @@ impl Glimpse {
 }
 
 impl Timer {
-    /// `tick`: nanoseconds of a thread's time that a sample takes.
-    pub fn new(tick: f64) -> Self {
+    /// `tick`: nanoseconds of a thread's time that a sample takes; `glances`: a clock of the period that goes with it.
+    pub fn new(tick: f64, glances: Option<Glances>) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
-        Self { began: Instant::now(), spent: Duration::ZERO, tick, tried: FxHashMap::default(), looks: 1.0, cpus }
+        Self {
+            glances,
+            samples: 0,
+            began: Instant::now(),
+            spent: Duration::ZERO,
+            tick,
+            tried: FxHashMap::default(),
+            looks: 1.0,
+            cpus,
+        }
+    }
+
+    /// The period of the clock, nanoseconds, where a sample takes `tick`.
+    pub fn period_of(tick: f64) -> f64 {
+        (PERIOD.as_nanos() as f64).max(OF_TICK * tick)
     }
 
     fn period(&self) -> f64 {
-        (PERIOD.as_nanos() as f64).max(OF_TICK * self.tick)
+        Self::period_of(self.tick)
     }
 
-    /// Samples a thread for a moment, if emulation, which may take `share` of the time of each CPU, has some left. Nothing if the kernel
-    /// refuses: samples are one of several grounds for what they tell.
-    pub fn watch(&self, tid: i32, share: f64, random: &mut Random) -> Vec<Glimpse> {
+    /// Nanoseconds of threads' time that samples have taken since the last question.
+    pub fn taken(&mut self) -> f64 {
+        std::mem::take(&mut self.samples) as f64 * self.tick
+    }
+
+    /// Samples a thread for a moment, if emulation, which may take `share` of the time of each CPU, has some left.
+    pub fn watch(&mut self, thread: (i32, i32), share: f64, random: &mut Random) -> Vec<Glimpse> {
         let left = self.began.elapsed().mul_f64(share * self.cpus) + AT_ONCE;
         if self.spent > left || random.uniform() > self.looks {
             return Vec::new();
         }
-        self.sample(tid, SAMPLES).unwrap_or_default()
+        self.sample(thread, SAMPLES)
     }
 
     /// Where a thread is about now.
-    pub fn glance(&self, tid: i32) -> Option<Glimpse> {
-        self.sample(tid, 1.5)?.pop()
+    pub fn glance(&mut self, thread: (i32, i32)) -> Option<Glimpse> {
+        self.sample(thread, 1.5).pop()
     }
 
-    /// Samples a thread for as many periods.
-    fn sample(&self, tid: i32, periods: f64) -> Option<Vec<Glimpse>> {
-        let clock = clock_attr(self.period() as u64);
-        let attr = Attr {
-            sample_type: clock.sample_type & !attr::SAMPLE_STACK_USER,
-            sample_stack_user: 0,
-            flags: clock.flags & !(attr::DISABLED | attr::INHERIT | attr::ENABLE_ON_EXEC),
-            ..clock
-        };
-        let event = attr::open(&attr, tid, -1).ok()?;
-        let sources = HashMap::from([(id(&event).ok()?, Source::Clock)]);
-        let mut ring = Ring::map(event, RING).ok()?;
-        std::thread::sleep(Duration::from_nanos((periods * self.period()) as u64));
-        ring.enable(false);
-        let (mut bytes, mut records) = (Vec::new(), Vec::new());
-        ring.drain(&mut bytes);
-        decode(&bytes, &sources, &mut records);
+    /// Samples a thread, which runs on that CPU, for as many periods.
+    fn sample(&mut self, (tid, cpu): (i32, i32), periods: f64) -> Vec<Glimpse> {
+        let time = Duration::from_nanos((periods * self.period()) as u64);
+        let Some(glances) = &mut self.glances else { return Vec::new() };
         let seen = |record| match record {
             Record::Sample { time, ip, registers, .. } => {
                 let general = *registers.general.first_chunk()?;
@@ -132,7 +135,9 @@ impl Timer {
             }
             _ => None,
         };
-        Some(records.into_iter().filter_map(seen).collect())
+        let glimpses: Vec<Glimpse> = glances.take(tid, cpu, time).into_iter().filter_map(seen).collect();
+        self.samples += glimpses.len() as u64;
+        glimpses
     }
 
     /// How fast the thread went from one sample to another, where that can be known. `near`: its registers soon after; `fastest`:
@@ -220,6 +225,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
     use super::*;
+    use crate::bursts::threads::running_on;
 
     /// Rounds, each of which waits for the one before, by a counter in a register.
     fn spin(counter: &AtomicU64, done: &AtomicBool) {
@@ -243,6 +249,16 @@ mod tests {
         }
     }
 
+    /// Nanoseconds that a sample is taken to take.
+    const TICK: f64 = 1000.0;
+
+    /// A clock of this thread and those that it starts.
+    fn inherited() -> Option<Glances> {
+        let machine = numamma_topology::Machine::read(std::path::Path::new("/"));
+        let cpus: Vec<u32> = machine.online_cpus().collect();
+        Glances::open(0, &cpus, Timer::period_of(TICK) as u64).ok()
+    }
+
     #[test]
     fn a_loop_goes_as_fast_as_it_says() {
         /// Ends the loop, also where the test fails.
@@ -255,6 +271,7 @@ mod tests {
         let (fastest, done, tid) = (AtomicU64::new(0), AtomicBool::new(false), AtomicI32::new(0));
         std::thread::scope(|scope| {
             let end = End(&done);
+            let mut timer = Timer::new(TICK, inherited());
             scope.spawn(|| {
                 // SAFETY: no arguments, no effects.
                 tid.store(unsafe { libc::gettid() }, Ordering::Relaxed);
@@ -262,20 +279,19 @@ mod tests {
             });
             let (mut emulator, mut pages, mut random) =
                 (Emulator::new().expect("memory for code"), Pages::default(), Random::new(1));
-            let mut timer = Timer::new(1000.0);
             let until = Instant::now() + Duration::from_secs(20);
             let mut speeds = Vec::new();
             while speeds.len() < 5 && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));
-                let seen = timer.watch(tid.load(Ordering::Relaxed), 0.5, &mut random);
-                let pid = std::process::id() as i32;
+                let (pid, tid) = (std::process::id() as i32, tid.load(Ordering::Relaxed));
+                let Some(cpu) = running_on(pid, tid) else { continue };
+                let seen = timer.watch((tid, cpu), 0.5, &mut random);
                 let both = (&mut emulator, &mut pages);
                 speeds.extend(timer.time(&seen, &State::new(), both, pid, 20.0, &mut random).map(|of| of.speed));
             }
             drop(end);
             // The kernel may refuse to sample: then nothing is measured.
-            let event = attr::open(&clock_attr(1_000_000), 0, -1).ok();
-            let refused = event.and_then(|event| Ring::map(event, RING).ok()).is_none();
+            let refused = inherited().is_none();
             assert!(refused || speeds.len() == 5, "{speeds:?}");
             let told = fastest.load(Ordering::Relaxed) as f64 / 1e6;
             // What a sample costs is not known here; others may have half of the core.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   mov  rax, [rbx+8*rcx]   <- the access that stalled: rule "before", carries the cost
-//! > add  rdx, rax           <- sampled instruction pointer (the skid is one instruction: FACTS 1)
+//! > add  rdx, rax           <- sampled instruction pointer (the skid is one instruction)
 //!   mov  [rdi+8*rcx], rdx   <- the next access: rule "forward" when there is none before
 //!   inc  rcx ; cmp ; jne       all accesses of the block: rule "spread", carry the counts
 //! ```

@@ -1,7 +1,7 @@
 //! Which data accesses a sample stands for.
 //!
-//! Cost (time) goes to one access: the one that stalled (rule B of FACTS 1, here "before"), else the next one ("forward").
-//! Counts go to all accesses of the sampled basic block, evenly ("spread", estimator S2): whatever stalled, each pass
+//! Cost (time) goes to one access: the one that stalled ("before"), else the next one ("forward").
+//! Counts go to all accesses of the sampled basic block, evenly ("spread"): whatever stalled, each pass
 //! through the block makes each access once. Of a large block some of the accesses stand for all, in turn ([`chosen`]).
 
 use numamma_trace::Rule;

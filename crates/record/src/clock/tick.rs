@@ -1,6 +1,6 @@
 //! What one sample costs on this machine, and the rate that keeps within an overhead budget.
 //!
-//! The cost is the timer tick itself, recorded or not: 1-2 us on bare metal, 16-22 us in a nested VM (FACTS 1). So it is
+//! The cost is the timer tick itself, recorded or not: 1-2 us on bare metal, 16-22 us in a nested VM. So it is
 //! measured at each start: the same loop of work with and without sampling, in turns, and the medians compared.
 
 use std::hint::black_box;

@@ -13,9 +13,14 @@ use numamma_perf::{id, probe};
 use super::decode::{IP_MASK, REGISTER_MASK, Record, STACK_POINTER_MASK, Source, decode};
 use crate::probes::Probe;
 
-/// Largest and smallest ring of a CPU, bytes. 2048 pages hold 50,000 samples a second for a second; the smallest is what
-/// an unprivileged user may lock everywhere (`kernel.perf_event_mlock_kb` is 516 by default, per CPU).
-const RING_BYTES: [usize; 6] = [8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 128 << 10];
+/// Sizes of a CPU's ring, bytes, the largest first. 2048 pages hold 50,000 samples a second for a second; 512 KiB is what an
+/// unprivileged user may lock everywhere (`kernel.perf_event_mlock_kb` is 516 by default, per CPU), unless another program has
+/// locked some of it already. The smallest still holds some ten samples while the recorder wakes up.
+const RING_BYTES: [usize; 11] =
+    [8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 256 << 10, 128 << 10, 64 << 10, 32 << 10, 16 << 10, 8 << 10];
+
+/// Bytes in a ring that wake up the recorder; half of a ring that is smaller than twice that.
+const WAKE_UP: usize = 64 << 10;
 
 /// The events of a recording, on all CPUs.
 #[derive(Debug)]
@@ -49,7 +54,7 @@ pub fn clock_attr(period: u64) -> Attr {
         sample_stack_user: STACK_BYTES,
         flags: FLAGS | attr::EXCLUDE_KERNEL,
         clockid: libc::CLOCK_MONOTONIC,
-        wakeup: 64 << 10,
+        wakeup: WAKE_UP as u32,
         ..Attr::default()
     }
 }
@@ -62,6 +67,21 @@ const FLAGS: u64 = attr::DISABLED
     | attr::WATERMARK
     | attr::SAMPLE_ID_ALL
     | attr::USE_CLOCKID;
+
+/// Why there are no events.
+#[derive(Debug)]
+pub enum Refused {
+    /// The kernel refuses them.
+    Event(io::Error),
+    /// There is no memory for the smallest rings.
+    Rings(io::Error),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Self::Event(error)
+    }
+}
 
 /// What is to be told of a process, besides what becomes of its memory and threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +96,25 @@ pub enum Watch {
 
 impl Events {
     /// Opens `what` on process `pid`, disabled until its next exec. `cpus` are the CPUs to watch. `waits`: the clocks are off until
-    /// [`Self::enable_clock`].
-    pub fn open(pid: i32, cpus: &[u32], what: Watch, waits: bool) -> io::Result<Self> {
+    /// [`Self::enable_clock`]. The rings are the largest that the limits on locked memory allow for all CPUs alike: what the first
+    /// takes is not there for the last.
+    pub fn open(pid: i32, cpus: &[u32], what: Watch, waits: bool) -> Result<Self, Refused> {
+        probe::raise_file_limit();
+        let mut refused = Refused::Event(io::Error::other("no ring size to try"));
+        for size in RING_BYTES {
+            match Self::open_with(pid, cpus, what, waits, size) {
+                Err(Refused::Rings(error)) => refused = Refused::Rings(error),
+                other => return other,
+            }
+        }
+        Err(refused)
+    }
+
+    /// The same with rings of that size.
+    fn open_with(pid: i32, cpus: &[u32], what: Watch, waits: bool, size: usize) -> Result<Self, Refused> {
+        let wakeup = WAKE_UP.min(size / 2) as u32;
         let periods = if let Watch::Clock(periods) = what { Some(periods) } else { None };
-        let [clock, second] = periods.unwrap_or([1_000_000_000; 2]).map(clock_attr);
+        let [clock, second] = periods.unwrap_or([1_000_000_000; 2]).map(|period| Attr { wakeup, ..clock_attr(period) });
         let sideband = Attr {
             kind: attr::TYPE_SOFTWARE,
             config: attr::SW_DUMMY,
@@ -119,23 +154,22 @@ impl Events {
             true => Attr { flags: clock.flags & !attr::ENABLE_ON_EXEC, ..clock },
             false => clock,
         });
-        let mut largest = 0;
         for &cpu in cpus {
             let first = if periods.is_some() { &clock } else { &sideband };
             let fd = match attr::open(first, pid, cpu as i32) {
                 Ok(fd) => fd,
                 // A CPU that went offline since we looked.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             };
             if what == Watch::Memory {
-                events.rings.push(map_largest(fd, &mut largest)?);
+                events.rings.push(map(fd, size)?);
                 continue;
             }
             if periods.is_some() {
                 events.sources.insert(id(&fd)?, Source::Clock);
             }
-            let ring = map_largest(fd, &mut largest)?;
+            let ring = map(fd, size)?;
             if periods.is_some() {
                 let beat = attr::open(&second, pid, cpu as i32)?;
                 events.sources.insert(id(&beat)?, Source::Clock);
@@ -158,7 +192,7 @@ impl Events {
             events.cpus.push(cpu);
         }
         if events.rings.is_empty() {
-            return Err(io::Error::other("no CPU could be watched"));
+            return Err(io::Error::other("no CPU could be watched").into());
         }
         Ok(events)
     }
@@ -230,18 +264,6 @@ impl Events {
     }
 }
 
-/// Maps the largest ring that the limit on locked memory allows. `largest` carries the size that worked for the CPUs
-/// before: all get the same, and none tries what has failed.
-fn map_largest(mut fd: OwnedFd, largest: &mut usize) -> io::Result<Ring> {
-    let mut refused = io::Error::other("no ring size to try");
-    for size in RING_BYTES.into_iter().filter(|&size| *largest == 0 || size <= *largest) {
-        match Ring::map(fd, size) {
-            Ok(ring) => {
-                *largest = size;
-                return Ok(ring);
-            }
-            Err((error, returned)) => (refused, fd) = (error, returned),
-        }
-    }
-    Err(refused)
+fn map(event: OwnedFd, size: usize) -> Result<Ring, Refused> {
+    Ring::map(event, size).map_err(|(error, _)| Refused::Rings(error))
 }

@@ -10,3 +10,4 @@
 
 pub mod decode;
 pub mod events;
+pub mod glances;

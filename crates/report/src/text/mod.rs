@@ -16,7 +16,7 @@ mod timeline;
 pub mod units;
 
 pub use lists::call_site;
-pub use style::clean;
+pub use style::{clean, shell_word};
 
 use crate::{
     error::ReportError,

@@ -60,7 +60,8 @@ pub fn seconds(s: f64) -> String {
     let whole = s.round() as u64;
     match s {
         0.0 => "0 s".to_string(),
-        s if s < 0.9995e-6 => format!("{:.0} ns", s * 1e9),
+        // Nothing here is measured to nanoseconds.
+        s if s < 0.9995e-6 => "<1 us".to_string(),
         s if s < 0.9995e-3 => format!("{} us", three_digits(s * 1e6)),
         s if s < 0.9995 => format!("{} ms", three_digits(s * 1e3)),
         s if s < 599.5 => format!("{} s", three_digits(s)),
@@ -79,6 +80,8 @@ pub fn percent(share: f64) -> String {
         p if p > 0.0 && p < 0.05 => "<0.1 %".to_string(),
         // Rounding must not turn nearly all into all.
         p if (99.95..100.0).contains(&p) => ">99.9 %".to_string(),
+        // No sign before a zero.
+        p if p.abs() < 0.05 => "0.0 %".to_string(),
         p => format!("{p:.1} %"),
     }
 }
@@ -129,15 +132,15 @@ mod tests {
     fn durations_change_unit() {
         assert_eq!(
             [0.0, 5e-7, 0.0123, 0.9999, 12.34, 123.4, 1234.0, 12345.0, 360_000.0].map(seconds),
-            ["0 s", "500 ns", "12.3 ms", "1.00 s", "12.3 s", "123 s", "20m 34s", "3h 25m", "100h"]
+            ["0 s", "<1 us", "12.3 ms", "1.00 s", "12.3 s", "123 s", "20m 34s", "3h 25m", "100h"]
         );
     }
 
     #[test]
     fn shares_do_not_round_to_none_or_all() {
         assert_eq!(
-            [0.0, 0.0001, 0.412, 0.99999, 1.0, f64::NAN].map(percent),
-            ["0.0 %", "<0.1 %", "41.2 %", ">99.9 %", "100.0 %", "0.0 %"]
+            [0.0, -0.0, -0.0004, 0.0001, 0.412, 0.99999, 1.0, f64::NAN].map(percent),
+            ["0.0 %", "0.0 %", "0.0 %", "<0.1 %", "41.2 %", ">99.9 %", "100.0 %", "0.0 %"]
         );
         assert_eq!([0.001, 0.256].map(percent_whole), ["<1", "26"]);
     }

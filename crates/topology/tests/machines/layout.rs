@@ -124,3 +124,11 @@ fn the_machine_these_tests_run_on() {
     let json = serde_json::to_string(&machine).unwrap();
     assert_eq!(serde_json::from_str::<Machine>(&json).unwrap(), machine);
 }
+
+/// The nodes of some guests have the memory of their host.
+#[test]
+fn the_memory_is_what_the_kernel_says_it_has() {
+    let fixture =
+        Fixture::new().cpus(2, 1, 1).nodes(&[("0-1", 96, "10")]).put("proc/meminfo", "MemTotal: 2097152 kB\n");
+    assert_eq!(fixture.machine().memory_bytes, Some(2 << 30));
+}

@@ -1,6 +1,6 @@
 //! PMUs, permissions, and the sampler that follows from them.
 
-use numamma_topology::{Doctor, Kind, State, TickCost, render_doctor};
+use numamma_topology::{Doctor, Kind, Refusal, State, TickCost, Trial, choose_sampler, render_doctor};
 
 use crate::fixture::Fixture;
 
@@ -228,4 +228,45 @@ fn who_may_watch_functions_is_told_so() {
     assert_eq!(with.probe().may_watch_functions(), Some(true));
     assert!(with.doctor().contains("functions  can be watched"), "{}", with.doctor());
     assert!(vm().doctor().contains("no uprobes"), "{}", vm().doctor());
+}
+
+/// A kernel without Debian's patch takes levels 3 and 4 for 2: what was tried says more than the number.
+#[test]
+fn a_trial_outweighs_the_level() {
+    for level in [3, 4] {
+        let mut probe = vm().paranoid(level).probe();
+        probe.trial = Some(Trial { opened: true, ..Trial::default() });
+        let choice = choose_sampler(&probe, &NOW);
+        assert_eq!(choice.kind, Kind::Clock);
+        let text = render_doctor(&vm().machine(), &probe, &choice, None);
+        assert!(text.contains("[x] clock  works") && text.contains("user mode, which is enough"), "{text}");
+    }
+}
+
+/// A refusal is not blamed on a level that does not refuse.
+#[test]
+fn refusals_have_their_causes() {
+    let of = |fixture: &Fixture, number: i32| {
+        Refusal::of(&fixture.probe(), &std::io::Error::from_raw_os_error(number)).expect("a refusal")
+    };
+    let (eperm, eacces, enosys) = (1, 13, 38);
+    let filtered = vm().paranoid(2).put("proc/self/status", "CapEff:\t0\nSeccomp:\t2\n");
+    for number in [eperm, eacces, enosys] {
+        let refusal = of(&filtered, number);
+        assert!(refusal.reason.contains("seccomp") && refusal.remedy.contains("--cap-add PERFMON"), "{refusal:?}");
+        let mut probe = filtered.probe();
+        probe.trial = Some(Trial { opened: false, reason: refusal.reason, remedy: refusal.remedy });
+        let choice = choose_sampler(&probe, &NOW);
+        assert_eq!((choice.kind, choice.enable.len()), (Kind::None, 1));
+        let text = render_doctor(&filtered.machine(), &probe, &choice, None);
+        assert!(!text.contains("works") && text.contains("seccomp"), "{text}");
+    }
+    let level = of(&vm().paranoid(4), eacces);
+    assert!(level.reason.contains("is 4") && level.remedy.contains("sysctl"), "{level:?}");
+    let both = of(&vm().paranoid(3).put("proc/self/status", "CapEff:\t0\nSeccomp:\t2\n"), eacces);
+    assert!(both.remedy.contains("sysctl") && both.remedy.contains("--cap-add"), "{both:?}");
+    let module = of(&vm().paranoid(1), eacces);
+    assert!(module.reason.contains("security module") && !module.remedy.contains("sysctl"), "{module:?}");
+    assert!(of(&vm(), enosys).reason.contains("no perf events"));
+    assert!(Refusal::of(&vm().probe(), &std::io::Error::from_raw_os_error(22)).is_none());
 }
