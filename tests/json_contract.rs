@@ -69,6 +69,14 @@ fn head() {
 
     has(&report, &[("sampler.kind", Is::Text), ("sampler.rate_hz", Is::Number), ("sampler.period", Is::Count)]);
     has(&report, &[("sampler.overhead_estimate", Is::Share)]);
+    let overhead = ["thread_s", "ticks_s", "held_s", "hooks_s", "recorder_s"];
+    overhead.iter().for_each(|part| has(&report, &[(&format!("sampler.overhead.{part}"), Is::Number)]));
+    let part = |name: &str| report["sampler"]["overhead"][name].as_f64().expect("a number");
+    // Two threads: the clock has counted what they ran for, and each sample has cost something.
+    assert!((0.2 * wall..2.5 * wall).contains(&part("thread_s")), "{}", report["sampler"]);
+    assert!(part("ticks_s") > 0.0 && part("held_s") == 0.0 && part("recorder_s") > 0.0, "{}", report["sampler"]);
+    let total = (part("ticks_s") + part("held_s") + part("hooks_s")) / part("thread_s");
+    assert!((total - report["sampler"]["overhead_estimate"].as_f64().expect("a share")).abs() < 1e-6);
     assert!(["clock", "pebs", "ibs", "spe", "exact", "import"].contains(&report["sampler"]["kind"].as_str().unwrap()));
 
     has(

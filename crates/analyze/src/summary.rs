@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Process, Remote, Run, Sampler,
-    Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
+    Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Overhead, Process, Remote, Run,
+    Sampler, Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
 
-use crate::counters::{Count, Counters};
+use crate::counters::{Count, Counters, reason};
 use crate::detail;
 use crate::first_touch::Touches;
 use crate::groups::{GroupId, Groups, distinct_names, frame_name, short_function};
@@ -184,7 +184,7 @@ pub fn findings(
     Findings {
         version: VERSION,
         run: run(dataset, tables),
-        sampler: sampler(dataset),
+        sampler: sampler(dataset, counters),
         samples: samples(counters),
         losses: losses(dataset),
         threads: threads(dataset, tables, counters),
@@ -319,13 +319,17 @@ fn run(dataset: &Dataset, tables: &Tables) -> Run {
     }
 }
 
-fn sampler(dataset: &Dataset) -> Sampler {
+fn sampler(dataset: &Dataset, counters: &Counters) -> Sampler {
     let sampler = &dataset.meta().sampler;
+    let overhead = overhead(dataset, counters);
+    let measured = overhead.filter(|of| of.thread_s > 0.0);
+    let measured = measured.map(|of| ((of.ticks_s + of.held_s + of.hooks_s) / of.thread_s).min(1.0));
     Sampler {
         kind: sampler.kind.clone(),
         rate_hz: sampler.rate_hz,
         period: sampler.period,
-        overhead_estimate: sampler.overhead,
+        overhead_estimate: measured.unwrap_or(sampler.overhead),
+        overhead,
         only: sampler.only.clone(),
         hooks: sampler.hooks,
         controls: controls(&sampler.controls),
@@ -344,6 +348,20 @@ fn sampler(dataset: &Dataset) -> Sampler {
             for_s: of.lasting.map(|time| time as f64 / 1e9),
         }),
     }
+}
+
+fn overhead(dataset: &Dataset, counters: &Counters) -> Option<Overhead> {
+    let sampler = &dataset.meta().sampler;
+    let cost = sampler.cost?;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let samples = counters.unattributed.get(reason::RECORDER).copied().unwrap_or(0) * sampler.controls.thinned;
+    Some(Overhead {
+        thread_s: seconds(cost.thread_time),
+        ticks_s: seconds(cost.ticks),
+        held_s: seconds(cost.held),
+        hooks_s: seconds(samples * sampler.period),
+        recorder_s: seconds(cost.recorder),
+    })
 }
 
 fn controls(of: &numamma_trace::Controls) -> Controls {

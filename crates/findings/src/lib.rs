@@ -82,8 +82,12 @@ pub struct Sampler {
     pub rate_hz: f64,
     /// Nanoseconds (clock) or events (hardware) between two samples of a thread.
     pub period: u64,
-    /// Share of the run time that the sampling itself cost, estimated from the tick cost that was measured at start.
+    /// Share of the threads' time that recording cost: the sum of [`Overhead`], or where that was not measured an estimate from the tick
+    /// cost at the start.
     pub overhead_estimate: f64,
+    /// What recording cost, by part; none if that was not measured.
+    #[serde(default)]
+    pub overhead: Option<Overhead>,
     /// `read` or `write` if only samples of such accesses were kept.
     pub only: Option<String>,
     /// Whether accesses were counted by the program's own hooks: those of code that was compiled without are in no number.
@@ -98,6 +102,21 @@ pub struct Sampler {
     /// Accesses that were traced one by one; none if that was not asked for.
     #[serde(default)]
     pub trace: Option<Trace>,
+}
+
+/// What recording cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Seconds that threads ran while they were sampled, with what recording took of it.
+    pub thread_s: f64,
+    /// Seconds that interrupts for samples took.
+    pub ticks_s: f64,
+    /// Seconds that threads were stopped for.
+    pub held_s: f64,
+    /// Seconds in the library that tracks allocations.
+    pub hooks_s: f64,
+    /// Seconds of CPU time that the recorder had until the program ended.
+    pub recorder_s: f64,
 }
 
 /// The part of a run whose accesses were traced one by one: table `trace` of the dataset.

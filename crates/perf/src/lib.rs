@@ -8,6 +8,17 @@ pub mod ring;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+/// What an event has counted until now, in all threads that inherited it too.
+///
+/// # Errors
+/// If it is none.
+pub fn count(event: &impl AsRawFd) -> io::Result<u64> {
+    let mut count = 0_u64;
+    // SAFETY: reads eight bytes into a live u64; events of ours have no read format, so that is all there is.
+    let read = unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+    if read == 8 { Ok(count) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The id that the kernel writes into the records of an event (and of those inherited from it).
 ///
 /// # Errors

@@ -51,6 +51,12 @@ impl Ring {
         self.fd.as_raw_fd()
     }
 
+    /// What its event has counted, in all threads that inherited it too.
+    pub fn count(&self) -> u64 {
+        // It is an event, so this cannot fail.
+        super::count(&self.fd).unwrap_or(0)
+    }
+
     /// Sends the records of another event of the same CPU into this ring.
     ///
     /// # Errors

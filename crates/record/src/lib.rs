@@ -12,6 +12,7 @@ mod callsite;
 mod clock;
 mod code_places;
 mod collect;
+mod cost;
 mod error;
 pub mod exact;
 mod filter;

@@ -18,6 +18,7 @@ use numamma_wire::{ENVIRONMENT, Segment};
 use crate::bursts::{Shared, Taker, glance_period};
 use crate::clock::tick;
 use crate::collect::{Collector, LIBRARY_INTERVAL, LibraryReader, now};
+use crate::cost;
 use crate::error::RecordError;
 use crate::exact::command::{self, Runnable};
 use crate::exact::{Emulated, Tracing};
@@ -263,6 +264,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     });
     let sources =
         Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref(), tracing: tracing.as_ref() };
+    let cpu_time = cost::own_cpu_time();
     let mut milestones = Milestones::new(options.progress);
     let ended = watch(&mut running, sources, &mut collector, &mut session, &mut meta, &mut milestones);
     milestones.ended();
@@ -290,6 +292,9 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     }
     // Before the events are closed: with probes that takes the kernel a while.
     meta.end = now();
+    if !exact {
+        meta.sampler.cost = Some(cost::of(&meta, events.clock_time(), cpu_time));
+    }
     drop(events);
     if session.tasks.are_present() || tracking.as_ref().is_some_and(Tracking::is_written) {
         // They look for it whenever they execute something.
@@ -588,6 +593,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         controls: controls(options),
         bursts: None,
         trace: None,
+        cost: None,
     })
 }
 

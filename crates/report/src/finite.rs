@@ -1,8 +1,8 @@
 //! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
 
 use numamma_findings::{
-    Accesses, Bursts, Controls, Cost, Detail, Line, Object, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare,
-    Trace,
+    Accesses, Bursts, Controls, Cost, Detail, Line, Object, Overhead, Page, Pattern, Remote, Run, Sampler, Thread,
+    ThreadShare, Trace,
 };
 
 use crate::rows::finite;
@@ -50,7 +50,8 @@ macro_rules! finite {
 }
 
 finite!(Run { wall_s, started_unix_s });
-finite!(Sampler { rate_hz, overhead_estimate, controls, bursts, trace });
+finite!(Sampler { rate_hz, overhead_estimate, overhead, controls, bursts, trace });
+finite!(Overhead { thread_s, ticks_s, held_s, hooks_s, recorder_s });
 finite!(Bursts { stopped_s, factor });
 finite!(Trace { after_s } errors { for_s });
 finite!(Controls { after_s } errors { for_s });

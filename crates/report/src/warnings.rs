@@ -9,6 +9,8 @@ use crate::text::units;
 
 /// Fewer samples than this say little beyond the first object.
 const FEW: u64 = 1000;
+/// Fewer than this say nothing of other objects, however certain the first share is.
+const VERY_FEW: u64 = 100;
 
 /// Something that a reader should know, most important first.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +107,7 @@ fn samples(findings: &Findings) -> Option<Warning> {
     }
     let error = findings.objects.first().and_then(|object| object.cost.error).filter(|error| error.is_finite());
     // Where it is known how far a share may be off, that decides.
-    let few = if settable { error.map_or(samples < FEW, |error| error > 0.05) } else { samples < 100 };
+    let few = samples < VERY_FEW || settable && error.map_or(samples < FEW, |error| error > 0.05);
     few.then_some(Warning::FewSamples { samples, rate_hz, error })
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use numamma_findings::{Bursts, Controls, Findings, Process, Remote, Trace};
+use numamma_findings::{Bursts, Controls, Findings, Overhead, Process, Remote, Trace};
 use numamma_report::{Access, By, Options, Sort, render, warnings};
 use unicode_width::UnicodeWidthStr;
 
@@ -331,4 +331,14 @@ fn hints_follow_from_the_findings() {
     let off = say(&findings);
     assert!(off.contains("[heap] stands for all objects of the heap (25.0 % of the cost)"), "{off}");
     assert!(off.contains("record without --no-heap"), "{off}");
+}
+
+#[test]
+fn the_cost_of_recording_is_said_by_part() {
+    let mut findings = common::findings();
+    findings.sampler.overhead =
+        Some(Overhead { thread_s: 10.0, ticks_s: 0.2, held_s: 0.0, hooks_s: 0.05, recorder_s: 0.12 });
+    findings.sampler.overhead_estimate = 0.025;
+    let said = text(&findings, &by(By::Object, 160));
+    assert!(said.contains("overhead about 2.5 % (ticks 2.0 %, hooks 0.5 %; recorder 120 ms of CPU)"), "{said}");
 }

@@ -29,7 +29,7 @@ pub use dataset::{Dataset, FORMAT, Unread};
 pub use error::TraceError;
 pub use folder::Folder;
 pub use losses::{LossKind, Losses};
-pub use meta::{Bursts, Controls, Meta, SamplerMeta, Trace};
+pub use meta::{Bursts, Controls, Cost, Meta, SamplerMeta, Trace};
 pub use schema::{
     ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, GroundRow, MarkerRow, ModuleRow, NONE,
     ObjectKind, ObjectRow, PageNodeRow, PartSampleRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,

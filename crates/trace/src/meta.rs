@@ -86,6 +86,23 @@ pub struct SamplerMeta {
     /// Accesses that were traced one by one; absent where none were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// What recording has cost; absent where it was not measured, and until the program has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// What recording has cost, in nanoseconds. What the library in the program took is told by samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cost {
+    /// Time that threads of the program ran while they were sampled, with all that recording took of it.
+    pub thread_time: u64,
+    /// Of that, what interrupts for samples took.
+    pub ticks: u64,
+    /// Time that threads were stopped for.
+    pub held: u64,
+    /// CPU time of the recorder, until the program ended.
+    pub recorder: u64,
 }
 
 /// The part of a run whose accesses are in the table `trace` (`record --sampler exact --trace`).
@@ -119,6 +136,8 @@ pub struct Bursts {
     pub timed: u64,
     /// Nanoseconds that threads were stopped for, in all.
     pub stopped: u64,
+    /// Nanoseconds that samples took by which threads were timed and found.
+    pub sampled: u64,
     /// The most instructions in a nanosecond that the processor retires, measured by code that waits for nothing; 0 if it was not.
     pub fastest: f64,
     /// How far the number of accesses that bursts tell of may be off, because it is not known how fast code was executed: a standard error

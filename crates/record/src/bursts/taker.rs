@@ -190,7 +190,8 @@ impl Worker {
     /// Hands a burst over; the end of the worker, if it is to end.
     fn hand_over(&mut self, taken: Result<(i64, Stop, Vec<Burst>), No>, of: Candidate) -> Option<Ended> {
         let stopped = std::mem::take(&mut self.stopped);
-        let worked = std::mem::take(&mut self.worked).as_secs_f64() + self.timer.taken() / 1e9;
+        let sampled = self.timer.taken();
+        let worked = std::mem::take(&mut self.worked).as_secs_f64() + sampled / 1e9;
         if worked > 0.0 {
             self.cost += (worked - self.cost) * NEWS;
         }
@@ -200,6 +201,7 @@ impl Worker {
         let mut state = self.shared.state();
         state.tally.fastest = self.fastest;
         state.tally.stopped += stopped.as_nanos() as u64;
+        state.tally.sampled += sampled as u64;
         match taken {
             Err(No::Not) => None,
             Err(No::Renew) => Some(Ended::Renew),

@@ -226,6 +226,11 @@ impl Events {
         Ok(())
     }
 
+    /// Nanoseconds that threads have run while the clock was on.
+    pub fn clock_time(&self) -> u64 {
+        self.rings.iter().map(Ring::count).sum()
+    }
+
     /// Switches the clock on or off, in all threads.
     pub fn enable_clock(&self, on: bool) {
         self.rings.iter().for_each(|ring| ring.enable(on));

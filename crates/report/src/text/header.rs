@@ -1,6 +1,6 @@
 //! The first lines of a report: what ran, how it was sampled, how much of it is understood.
 
-use numamma_findings::Findings;
+use numamma_findings::{Findings, Overhead};
 
 use super::{
     Page,
@@ -90,10 +90,26 @@ fn sampler(findings: &Findings, page: &Page) -> String {
         return parts.join(page.pen.dot());
     }
     match finite(sampler.overhead_estimate) {
-        overhead if overhead > 0.0 => parts.push(format!("overhead about {}", units::percent(overhead))),
+        overhead if overhead > 0.0 => {
+            let by_part = sampler.overhead.map_or(String::new(), overhead_by_part);
+            parts.push(format!("overhead about {}{by_part}", units::percent(overhead)));
+        }
         _ => parts.push("overhead unknown".to_string()),
     }
     parts.join(page.pen.dot())
+}
+
+/// ` (ticks 1.9 %, hooks 0.1 %; recorder 120 ms of CPU)`
+fn overhead_by_part(of: Overhead) -> String {
+    let parts = [("ticks", of.ticks_s), ("stopped", of.held_s), ("hooks", of.hooks_s)];
+    let parts = parts.map(|(name, seconds)| (name, finite(seconds) / finite(of.thread_s).max(1e-9)));
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(_, share)| *share >= 0.0005)
+        .map(|(name, share)| format!("{name} {}", units::percent(share)))
+        .collect();
+    let recorder = format!("recorder {} of CPU", units::seconds(finite(of.recorder_s)));
+    if parts.is_empty() { format!(" ({recorder})") } else { format!(" ({}; {recorder})", parts.join(", ")) }
 }
 
 /// Numbers that may be off by less need no word.

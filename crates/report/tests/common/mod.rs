@@ -31,6 +31,7 @@ pub fn findings() -> Findings {
             rate_hz: 1000.0,
             period: 1_000_000,
             overhead_estimate: 0.014,
+            overhead: None,
             only: None,
             hooks: false,
             bursts: None,
