@@ -235,7 +235,7 @@ impl Worker {
         self.rehearse(of, seen.last());
         // Whoever sleeps by now is not to be woken.
         is_running()?;
-        let (began, worked) = (Instant::now(), own_time());
+        let worked = own_time();
         let stopped = match Stopped::stop(of.tid) {
             Ok(stopped) => stopped,
             Err(NotStopped::Gone | NotStopped::Busy) => return Err(No::Not),
@@ -250,7 +250,7 @@ impl Worker {
                 });
             }
         };
-        let at = now();
+        let (at, began) = (now(), Instant::now());
         let followed = self.follow(&stopped);
         // Who is let go may get the CPU that this thread has.
         self.stopped = began.elapsed();
