@@ -341,3 +341,41 @@ int main(void) { free(early); puts("main"); return 6; }
     let report = Place::together().same_of(source, &[]);
     assert_eq!((report.counted("make").0, report.lost_of_heap()), (1, 0));
 }
+
+/// libseccomp comes by syscall(): what a program forbids itself, the library that places its memory does not do.
+#[test]
+fn a_placed_program_that_confines_itself_lives() {
+    let place = Place::together();
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <linux/audit.h>
+        #include <linux/filter.h>
+        #include <linux/seccomp.h>
+        #include <stddef.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/prctl.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int main(void) {
+            char *before = malloc(8 << 20);
+            memset(before, 1, 8 << 20);
+            struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 2, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_move_pages, 1, 0),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+            };
+            struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) return 2;
+            char *after = malloc(8 << 20);
+            memset(after, 1, 8 << 20);
+            free(before);
+            free(after);
+            return 3;
+        }"#;
+    let program = place.compile("gcc", "confined", source, &["-O1"]);
+    Run::numamma().args(["apply", "--policy", "interleave", "--"]).arg(&program).run().exits(3);
+}
