@@ -59,5 +59,5 @@ macro_rules! workloads {
 workloads! {
     triad, block, blockcyclic, gather, chase, master_init, fcommon, containers, mapped, tlsstack, reuse, reuse_threads,
     dlopened, shortthreads, forkexec, globals_pie, globals_nopie, globals_static, globals_stripped, stripped, allocators,
-    churn, wrappers, pointers_o0, pointers_o2, fallocate, news,
+    churn, wrappers, pointers_o0, pointers_o2, fallocate, news, members_o0, members_o2,
 }

@@ -64,8 +64,8 @@ pub struct Groups {
 /// What makes objects one group.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
-    /// Kind, module and address of the call, or of the whole stack where there is no frame.
-    Site(ObjectKind, String, i64, i32),
+    /// Kind, module and address of the call and the variable that holds the pointer, or the whole stack where there is no frame.
+    Site(ObjectKind, String, i64, String, i32),
     /// Kind, module, name, and bytes: static variables of equal name in different files of a module differ in address.
     Variable(ObjectKind, String, String, i64),
     MainStack,
@@ -120,8 +120,12 @@ fn key(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Key {
             }
         }
         _ if row.site != NONE => match tables.site_frame(row.site) {
-            Some(frame) if !frame.module.is_empty() => Key::Site(kind, frame.module.clone(), frame.module_offset, 0),
-            _ => Key::Site(kind, String::new(), 0, row.site),
+            // One call of a constructor may allocate several members.
+            Some(frame) if !frame.module.is_empty() => {
+                let variable = tables.variable(row.site).unwrap_or_default().to_owned();
+                Key::Site(kind, frame.module.clone(), frame.module_offset, variable, 0)
+            }
+            _ => Key::Site(kind, String::new(), 0, String::new(), row.site),
         },
         ObjectKind::Static | ObjectKind::Section => {
             // The address tells variables of one name apart; in another process the module may lie elsewhere.

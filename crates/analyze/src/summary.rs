@@ -20,7 +20,7 @@ use crate::pattern::{self, Owned};
 use crate::statistics::{ratio, share_error};
 
 /// Kind, module, and address in it, of a call that allocates.
-type Place = (String, String, i64);
+type Place = (String, String, i64, String);
 
 /// Tables whose size is bounded by what was sampled.
 #[derive(Debug)]
@@ -102,11 +102,11 @@ impl Tables {
         self.sites.get(&site).and_then(|row| self.made.get(&self.place(row))).copied().unwrap_or_default()
     }
 
-    /// What makes call stacks one site: kind, and the call in its module.
+    /// What makes call stacks one site: kind, the call in its module, and the variable that holds the pointer.
     fn place(&self, row: &SiteRow) -> Place {
         match self.site_frame(row.site).filter(|frame| !frame.module.is_empty()) {
-            Some(frame) => (row.kind.clone(), frame.module.clone(), frame.module_offset),
-            None => (row.kind.clone(), String::new(), i64::from(row.site)),
+            Some(frame) => (row.kind.clone(), frame.module.clone(), frame.module_offset, row.name.clone()),
+            None => (row.kind.clone(), String::new(), i64::from(row.site), String::new()),
         }
     }
 

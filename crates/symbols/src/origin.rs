@@ -71,12 +71,64 @@ pub fn is_wrapper(function: &str) -> bool {
     WRAPPERS.contains(&function)
 }
 
-/// Whether a function is the one that the user means by `name`, which may lack the parameters and namespaces.
+/// Whether a function is the one that the user means by `name`, which may lack the parameters, the arguments of templates and
+/// the namespaces.
 pub fn is_it(function: &str, name: &str) -> bool {
-    let plain = function.split('(').next().unwrap_or_default();
-    [function, plain]
-        .iter()
-        .any(|function| function.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::")))
+    let is_tail =
+        |function: &str| function.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"));
+    if is_tail(function) {
+        return true;
+    }
+    let plain = without_parameters(function);
+    is_tail(plain) || (plain.contains('<') && is_tail(&without_templates(plain)))
+}
+
+/// A function without its parameters: `f<int (*)(int)>(long) const` is `f<int (*)(int)>`.
+pub fn without_parameters(function: &str) -> &str {
+    let mut depth = 0_usize;
+    for (at, c) in function.char_indices() {
+        match c {
+            '<' if !ends_with_operator(&function[..at]) => depth += 1,
+            '>' if depth > 0 && !function[..at].ends_with('-') => depth -= 1,
+            // `operator()`, lambdas `{lambda(int)#1}` and `(anonymous namespace)` have brackets in their names.
+            '(' if depth == 0
+                && at > 0
+                && !ends_with_operator(&function[..at])
+                && !function[..at].ends_with("{lambda")
+                && !function[at..].starts_with("(anonymous namespace)") =>
+            {
+                return &function[..at];
+            }
+            _ => {}
+        }
+    }
+    function
+}
+
+/// A name without the arguments of templates: `Pool<int>::take<8>` is `Pool::take`. One name for all that a template makes.
+pub fn without_templates(function: &str) -> String {
+    let (mut plain, mut depth) = (String::with_capacity(function.len()), 0_usize);
+    for (at, c) in function.char_indices() {
+        match c {
+            '<' if depth > 0 || !(ends_with_operator(&function[..at]) || at == 0) => depth += 1,
+            '>' if depth > 0 && !function[..at].ends_with('-') => depth -= 1,
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    plain
+}
+
+/// Whether a function is the constructor of a class.
+pub fn is_constructor(function: &str) -> bool {
+    let plain = without_templates(without_parameters(function));
+    let mut parts = plain.rsplit("::");
+    matches!((parts.next(), parts.next()), (Some(name), Some(class)) if name == class && !name.is_empty())
+}
+
+/// Whether what follows is a part of an operator's name: `operator<`, `operator<<`, `operator()`.
+fn ends_with_operator(name: &str) -> bool {
+    name.trim_end_matches('<').ends_with("operator")
 }
 
 /// Whether a function may be the method of a container of the C++ library.
@@ -123,6 +175,35 @@ mod tests {
         assert!(is_it("grid::Pool::take(unsigned long)", "grid::Pool::take(unsigned long)"));
         assert!(!is_it("my_alloc", "alloc"));
         assert!(!is_it("my_alloc_all", "my_alloc"));
+    }
+
+    #[test]
+    fn a_name_means_whatever_a_template_makes_of_it() {
+        for function in [
+            "Allocate<double>",
+            "Allocate<std::pair<int, long> >(unsigned long)",
+            "grid::Allocate<(Kind)1>(int (*)(int))",
+            "grid::Pool<int>::Allocate<8>(long) const",
+            "(anonymous namespace)::Allocate(long)",
+        ] {
+            assert!(is_it(function, "Allocate"), "{function}");
+            assert!(!is_it(function, "locate"), "{function}");
+        }
+        assert!(is_it("grid::Pool<int>::take(long)", "Pool::take"));
+        assert!(is_it("grid::Pool<int>::take(long)", "Pool<int>::take"));
+        assert!(!is_it("grid::Pool<int>::take(long)", "Pool<long>::take"));
+        assert!(is_it("S::operator<<(int)", "operator<<"));
+        assert!(is_it("S<int>::operator()(int)", "S::operator()"));
+        assert!(!is_it("f(Allocate)", "Allocate"));
+    }
+
+    #[test]
+    fn a_constructor_is_named_as_its_class() {
+        assert!(is_constructor("pvector<double>::pvector"));
+        assert!(is_constructor("(anonymous namespace)::Matrix::Matrix(unsigned long, int)"));
+        assert!(!is_constructor("Matrix::resize(int)"));
+        assert!(!is_constructor("Matrix"));
+        assert!(!is_constructor("Matrix::~Matrix()"));
     }
 
     #[test]

@@ -10,6 +10,10 @@ pub enum Returns {
     Nothing,
     /// `void *`: memory for whatever its caller makes of it.
     Memory,
+    /// A pointer to something of a type.
+    Pointer,
+    /// A structure, a class or an array: the caller may have to say where it goes.
+    Aggregate,
     /// Anything else.
     Value,
 }
@@ -38,6 +42,10 @@ pub struct Local {
     pub size: u64,
     /// Whether it is a pointer; then `members` are those of what it points to.
     pub is_pointer: bool,
+    /// Whether it is a reference of C++.
+    pub is_reference: bool,
+    /// Of a parameter: its number among the arguments in general registers, if all in front of it are in registers too.
+    pub argument: Option<u8>,
     /// Fields of the structure that it is, or points to.
     pub members: Vec<Member>,
     /// Whether the source is Fortran, where a field is named `a%b`.

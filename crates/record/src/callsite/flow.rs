@@ -23,6 +23,8 @@ const MOST_STEPS: usize = 256;
 const MOST_WAYS: usize = 32;
 /// Instructions of a function that is looked through for loops; a longer one does more than allocate.
 const LONGEST: usize = 1024;
+/// Bytes of code in front of a call that are read for what the frame holds there.
+const LONGEST_FRONT: u64 = 4096;
 /// The farthest from the allocation's start that a pointer is still its own: a header, the count of a C++ array.
 const HEADER: i64 = 64;
 /// The count in front of a C++ array whose elements need to be destroyed, for elements of every alignment.
@@ -31,7 +33,10 @@ pub const COUNT: std::ops::RangeInclusive<i64> = 8..=16;
 const RAX: usize = 0;
 const RSP: usize = 4;
 const RBP: usize = 5;
-const RDI: usize = 7;
+/// rdi, which holds the first argument.
+pub const RDI: usize = 7;
+/// Registers of the first arguments: rdi, rsi, rdx, rcx, r8, r9.
+const ARGUMENTS: [usize; 6] = [RDI, 6, 2, 1, 8, 9];
 /// Registers that a call leaves alone: rbx, rsp, rbp, r12 to r15.
 const PRESERVED: u16 = 0b1111_0000_0011_1000;
 
@@ -90,8 +95,8 @@ pub struct Flow {
     pub handed_out: bool,
     /// Another function gets it.
     pub passed_on: bool,
-    /// Stores to the allocation itself.
-    pub filled: usize,
+    /// Instructions that store to the allocation itself.
+    pub filled: Vec<u64>,
     /// The registers as they were sighted last.
     latest: Rc<Registers>,
 }
@@ -101,6 +106,10 @@ pub struct Call {
     /// The call instruction.
     pub pc: u64,
     pub registers: Registers,
+    /// The same, by the code since the last branch: calls between come back, and leave some registers alone.
+    pub earlier: Registers,
+    /// What the frame holds then, as far as the call does not change what it means.
+    pub frame: Vec<(Value, Value)>,
     /// Name of the callee, if it is called directly.
     pub callee: Option<String>,
 }
@@ -109,6 +118,32 @@ impl Call {
     /// The first argument.
     pub fn argument(&self) -> Option<Value> {
         self.registers[RDI]
+    }
+
+    /// The second argument.
+    pub fn second_argument(&self) -> Option<Value> {
+        self.registers[ARGUMENTS[1]]
+    }
+
+    /// Where a place so many bytes behind an argument is, in terms of what holds behind the call too: by each way to say so.
+    pub fn behind_argument(&self, number: u8, bytes: i64) -> Vec<Value> {
+        let Some(&argument) = ARGUMENTS.get(usize::from(number)) else { return Vec::new() };
+        let behind = |registers: &Registers| {
+            let (base, offset) = registers[argument]?;
+            let offset = offset.checked_add(bytes)?;
+            match base {
+                // What a register held in front: one that the call leaves alone has it still.
+                Base::Register(_) => (0..).zip(registers).find_map(|(n, value)| {
+                    let (_, from) = value.filter(|(of, _)| *of == base && PRESERVED & 1 << n != 0)?;
+                    Some((Base::Register(n), offset.checked_sub(from)?))
+                }),
+                Base::AtRegister(..) => None,
+                _ => Some((base, offset)),
+            }
+        };
+        let mut found: Vec<Value> = [&self.registers, &self.earlier].into_iter().filter_map(behind).collect();
+        found.dedup();
+        found
     }
 }
 
@@ -185,17 +220,24 @@ pub fn has_loop(module: &Module, address: u64, parts: &[(u64, u64)]) -> bool {
     false
 }
 
-/// Follows the pointer from the return address of the call that returned it. With `out`, the call stored it there instead.
-pub fn follow(module: &Module, back: u64, out: Option<Value>) -> Flow {
+/// Follows the pointer from the return address of the call that returned it. With `out`, the call stored it there instead: each
+/// says the same place.
+pub fn follow(module: &Module, back: u64, out: Option<&[Value]>) -> Flow {
     let mut flow = Flow::default();
     let Some(function) = Function::around(module, back.wrapping_sub(1)) else { return flow };
     let mut state = State::at(module, back);
+    // Copies of parameters that compilers keep in the frame.
+    if back - function.start < LONGEST_FRONT {
+        state.memory = before_call(module, back).map(|call| call.frame).unwrap_or_default();
+    }
     match out {
         None => state.registers[RAX] = Some((Base::Result, 0)),
-        Some(address) => {
+        Some(addresses) => {
             state.registers[RAX] = None;
-            state.memory.push((address, (Base::Result, 0)));
-            flow.sight(back, Place::Memory(address), 0, &state.registers);
+            for &address in addresses {
+                state.memory.push((address, (Base::Result, 0)));
+                flow.sight(back, Place::Memory(address), 0, &state.registers);
+            }
         }
     }
     let mut factory = InstructionInfoFactory::new();
@@ -233,7 +275,7 @@ fn walk(
         match i.flow_control() {
             FlowControl::Next => {
                 if let Some((address, value)) = state.step(&i, factory) {
-                    flow.stored(address, value);
+                    flow.stored(pc, address, value);
                 }
             }
             FlowControl::ConditionalBranch if i.is_jcc_short_or_near() => {
@@ -246,8 +288,7 @@ fn walk(
                 continue;
             }
             FlowControl::Call | FlowControl::IndirectCall => {
-                // rdi, rsi, rdx, rcx, r8, r9
-                flow.passed_on |= [7, 6, 2, 1, 8, 9].iter().any(|&n: &usize| is_result(state.registers[n]));
+                flow.passed_on |= ARGUMENTS.iter().any(|&n| is_result(state.registers[n]));
                 let same = i.flow_control() == FlowControl::Call
                     && is_result(state.registers[RDI])
                     && module.function_name(i.near_branch_target()).is_some_and(|name| returns_argument(&name));
@@ -269,27 +310,37 @@ fn walk(
 pub fn before_call(module: &Module, back: u64) -> Option<Call> {
     let function = Function::around(module, back.checked_sub(1)?)?;
     let mut instructions: Vec<Instruction> = Vec::new();
-    let mut leaders = FxHashSet::default();
+    let (mut leaders, mut branched) = (FxHashSet::default(), FxHashSet::default());
     let mut pc = function.start;
     while pc < back {
         let i = function.decode(pc)?;
         if i.flow_control() != FlowControl::Next {
             leaders.insert(i.next_ip());
             leaders.insert(i.near_branch_target());
+            if !matches!(i.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+                branched.insert(i.next_ip());
+                branched.insert(i.near_branch_target());
+            }
         }
         pc = i.next_ip();
         instructions.push(i);
     }
     let call = *instructions.last().filter(|i| i.next_ip() == back)?;
-    let first = instructions.iter().rposition(|i| leaders.contains(&i.ip())).unwrap_or(0);
-    let mut state = State::at(module, instructions[first].ip());
-    let mut factory = InstructionInfoFactory::new();
-    for i in &instructions[first..instructions.len() - 1] {
-        state.step(i, &mut factory);
-    }
+    let since = |leaders: &FxHashSet<u64>| {
+        let first = instructions.iter().rposition(|i| leaders.contains(&i.ip())).unwrap_or(0);
+        let mut state = State::at(module, instructions[first].ip());
+        let mut factory = InstructionInfoFactory::new();
+        for i in &instructions[first..instructions.len() - 1] {
+            state.step(i, &mut factory);
+        }
+        state
+    };
+    let (registers, State { registers: earlier, memory: mut frame }) = (since(&leaders).registers, since(&branched));
+    let stays = |base: Base| matches!(base, Base::Frame | Base::Image | Base::AtFrame(_));
+    frame.retain(|(address, value)| address.0 == Base::Frame && stays(value.0));
     let callee =
         (call.flow_control() == FlowControl::Call).then(|| module.function_name(call.near_branch_target())).flatten();
-    Some(Call { pc: call.ip(), registers: state.registers, callee })
+    Some(Call { pc: call.ip(), registers, earlier, frame, callee })
 }
 
 fn is_result(value: Option<Value>) -> bool {
@@ -322,9 +373,9 @@ impl Flow {
         self.sightings.push(Sighting { pc, place, ahead, registers: Rc::clone(&self.latest) });
     }
 
-    fn stored(&mut self, address: Value, value: Option<Value>) {
+    fn stored(&mut self, pc: u64, address: Value, value: Option<Value>) {
         if address.0 == Base::Result {
-            self.filled += 1;
+            self.filled.push(pc);
         } else if is_result(value) {
             self.handed_out |= !matches!(address.0, Base::Frame | Base::Image);
         }
@@ -363,7 +414,9 @@ impl State {
     }
 
     fn load(&self, address: Value) -> Option<Value> {
-        if let Some((_, value)) = self.memory.iter().find(|(at, _)| *at == address) {
+        // A register of before is no more than what the frame holds now, and variables are in frames.
+        let is_older = |value: &Value| matches!((address.0, value.0), (Base::Frame, Base::Register(_)));
+        if let Some((_, value)) = self.memory.iter().find(|(at, value)| *at == address && !is_older(value)) {
             return Some(*value);
         }
         match address {
@@ -376,6 +429,12 @@ impl State {
 
     fn store(&mut self, address: Value, value: Option<Value>) {
         self.memory.retain(|((base, at), _)| *base != address.0 || (at - address.1).abs() >= 8);
+        if let (Base::Frame, Some((base, from))) = (address.0, value) {
+            // What lies behind a pointer lies behind the variable that holds it now.
+            let behind = |((of, at), held): &(Value, Value)| (*of == base).then_some((at - from, *held));
+            let also: Vec<(i64, Value)> = self.memory.iter().filter_map(behind).collect();
+            self.memory.extend(also.into_iter().map(|(at, held)| ((Base::AtFrame(address.1), at), held)));
+        }
         self.memory.extend(value.map(|value| (address, value)));
     }
 

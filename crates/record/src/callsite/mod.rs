@@ -23,7 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::modules::ModuleStore;
 use crate::sites::Place;
 use crate::space::mappings::PathId;
-use flow::{Flow, Value};
+use flow::{Call, Flow};
 
 pub use flow::general;
 
@@ -33,9 +33,19 @@ const DEEPEST_WRAPPER: usize = 8;
 /// An address of code in its file.
 type Address = (PathId, u64);
 
-/// What the name of a variable depends on: call and level of the link that stands, those of the link further in, and
-/// whether the pointer comes back all the way.
-type Asked = (Address, usize, Option<(Option<Address>, usize)>, bool);
+/// What the name of a variable depends on: call and level of the link that stands, those of the link further in, and how the
+/// pointer comes to its place.
+type Asked = (Address, usize, Option<(Option<Address>, usize)>, Exit);
+
+/// How the pointer leaves a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Exit {
+    Returned,
+    /// Stored behind what an argument points to: the argument's number, and how far behind.
+    Stored(u8, i64),
+    /// It stays there, or is not found again.
+    Lost,
+}
 
 /// What a call stack is called.
 #[derive(Clone, Debug, Default)]
@@ -103,8 +113,10 @@ pub struct CallSites {
     /// What they are; one for an address without a function.
     kinds: FxHashMap<Address, Rc<[Kind]>>,
     scopes: FxHashMap<Address, Rc<[Scope]>>,
-    /// By call, and whether the allocator is what it calls.
-    flows: FxHashMap<(Address, bool), Rc<Flow>>,
+    /// By call, and how the pointer leaves what is called; none: it is the allocator.
+    flows: FxHashMap<(Address, Option<Exit>), Rc<Flow>>,
+    /// How it leaves the caller, by the same.
+    exits: FxHashMap<(Address, Option<Exit>), Exit>,
     /// By call and level.
     loops: FxHashMap<(Address, usize), bool>,
     variables: FxHashMap<Asked, Option<String>>,
@@ -143,11 +155,9 @@ impl CallSites {
         self.ask_scopes(modules, &chains);
         let wrappers = wrapper::Wrappers::find(self, modules, &chains);
         let site = |links: &Vec<Link>| {
-            let (standing, via) = wrappers.standing(self, modules, links);
+            let (standing, via, variable) = wrappers.standing(self, modules, links);
             let mut site = named(links, standing, via);
-            if let Some(standing) = standing {
-                site.variable = self.variable(modules, links, standing).unwrap_or_default();
-            }
+            site.variable = variable.unwrap_or_default();
             site
         };
         chains.iter().map(site).collect()
@@ -194,11 +204,11 @@ impl CallSites {
     fn ask_scopes(&mut self, modules: &mut ModuleStore, chains: &[Vec<Link>]) {
         let mut questions: FxHashMap<PathId, FxHashSet<u64>> = FxHashMap::default();
         for links in chains {
-            let Some(first) = links.iter().find(|link| link.is_user()).map(|link| link.place) else { continue };
-            // The method of a container that is called is one place further in.
-            let from = links.iter().position(|link| link.place + 1 >= first).unwrap_or(0);
+            if !links.iter().any(Link::is_user) {
+                continue;
+            }
             let (mut users, mut last) = (0, 0);
-            for link in &links[from..] {
+            for link in links {
                 users += usize::from(link.is_user());
                 if users > DEEPEST_WRAPPER && link.place > last {
                     break;
@@ -224,21 +234,57 @@ impl CallSites {
     }
 
     /// Where the pointer goes behind the call of a place.
-    fn flow(&mut self, modules: &mut ModuleStore, link: &Link) -> Option<Rc<Flow>> {
+    fn flow(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Option<Rc<Flow>> {
         let (path, call) = link.call?;
-        let calls_allocator = link.place == 0;
+        let exit = self.exit_of_callee(modules, links, link);
         let module = modules.get(path)?;
         let follow = || {
-            let out = if calls_allocator { stored_by_callee(&module, call) } else { None };
-            Rc::new(flow::follow(&module, call.wrapping_add(1), out))
+            let back = call.wrapping_add(1);
+            let stored = match exit {
+                None => flow::before_call(&module, back).filter(stores_itself).map(|call| call.behind_argument(0, 0)),
+                Some(Exit::Returned) => None,
+                Some(Exit::Stored(number, bytes)) => {
+                    let call = flow::before_call(&module, back);
+                    Some(call.map(|call| call.behind_argument(number, bytes)).unwrap_or_default())
+                }
+                Some(Exit::Lost) => Some(Vec::new()),
+            };
+            Rc::new(match stored {
+                Some(places) if places.is_empty() => Flow::default(),
+                places => flow::follow(&module, back, places.as_deref()),
+            })
         };
-        Some(Rc::clone(self.flows.entry(((path, call), calls_allocator)).or_insert_with(follow)))
+        Some(Rc::clone(self.flows.entry(((path, call), exit)).or_insert_with(follow)))
     }
 
-    /// Whether each function further in than `link`'s place returns what it was returned.
+    /// How the pointer leaves what a place calls; none: that is the allocator.
+    fn exit_of_callee(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Option<Exit> {
+        let callee = links.iter().find(|inner| inner.place + 1 == link.place && inner.is_outermost())?;
+        Some(self.exit(modules, links, callee))
+    }
+
+    /// How the pointer leaves a function that is not inlined.
+    fn exit(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Exit {
+        let Some(at) = link.call else { return Exit::Lost };
+        let key = (at, self.exit_of_callee(modules, links, link));
+        if let Some(known) = self.exits.get(&key) {
+            return *known;
+        }
+        let exit = match self.flow(modules, links, link) {
+            None => Exit::Lost,
+            Some(flow) if flow.returned => Exit::Returned,
+            Some(flow) => {
+                let stored = self.scope(link).and_then(|scope| variable::stored_behind(scope, &flow.sightings));
+                stored.map_or(Exit::Lost, |(number, bytes)| Exit::Stored(number, bytes))
+            }
+        };
+        self.exits.insert(key, exit);
+        exit
+    }
+
+    /// Whether each function further in than `link`'s place gives its caller the pointer.
     fn is_passed_up(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> bool {
-        let inner = links.iter().take_while(|inner| inner.place < link.place).filter(|inner| inner.is_outermost());
-        inner.into_iter().all(|inner| self.flow(modules, inner).is_some_and(|flow| flow.returned))
+        self.exit_of_callee(modules, links, link) != Some(Exit::Lost)
     }
 
     /// Whether a function of a stack has a loop; of one that is inlined, the part that is its own.
@@ -253,12 +299,12 @@ impl CallSites {
     fn variable(&mut self, modules: &mut ModuleStore, links: &[Link], standing: usize) -> Option<String> {
         let link = &links[standing];
         let inner = links[..standing].last().map(|inner| (inner.call, inner.level));
-        let is_passed_up = self.is_passed_up(modules, links, link);
-        let asked = (link.call?, link.level, inner, is_passed_up);
+        let exit = self.exit_of_callee(modules, links, link).unwrap_or(Exit::Returned);
+        let asked = (link.call?, link.level, inner, exit);
         if let Some(known) = self.variables.get(&asked) {
             return known.clone();
         }
-        let name = self.find_variable(modules, links, standing, is_passed_up);
+        let name = self.find_variable(modules, links, standing, exit != Exit::Lost);
         self.variables.insert(asked, name.clone());
         name
     }
@@ -274,7 +320,7 @@ impl CallSites {
         let (path, call) = link.call?;
         let module = modules.get(path)?;
         if is_passed_up {
-            let flow = self.flow(modules, link)?;
+            let flow = self.flow(modules, links, link)?;
             let stored = |counted| variable::stored_in(&module, self.scope(link), &flow.sightings, counted);
             let may_be_array = flow.sightings.iter().any(|sighting| flow::COUNT.contains(&sighting.ahead));
             let counted = || stored(may_be_array && makes_array(&module, call));
@@ -304,11 +350,9 @@ fn without_function(name: String, function: &str) -> String {
     own.map(str::to_owned).unwrap_or(name)
 }
 
-/// Where the allocator itself stores the pointer instead of returning it.
-fn stored_by_callee(module: &Arc<Module>, call: u64) -> Option<Value> {
-    let call = flow::before_call(module, call.wrapping_add(1))?;
-    call.callee.as_deref().filter(|name| name.trim_end_matches("@plt") == "posix_memalign")?;
-    call.argument()
+/// Whether the allocator stores the pointer where its first argument says, instead of returning it.
+fn stores_itself(call: &Call) -> bool {
+    call.callee.as_deref().is_some_and(|name| name.trim_end_matches("@plt") == "posix_memalign")
 }
 
 /// Whether a call is of C++'s `new T[n]`, which may put the count in front.

@@ -208,6 +208,53 @@ fn a_wrapper_gives_its_caller_the_memory_and_nothing_else() {
     }
 }
 
+const GIVERS: &str = r#"
+#include <stdlib.h>
+struct vector { long n; double *data; };
+void *volatile sink;
+__attribute__((noinline)) void use(void *p) { sink = p; }
+__attribute__((noinline)) double *zeros(size_t n) { double *p = malloc(n * 8); for (size_t i = 0; i < n; i++) p[i] = 0; return p; }
+__attribute__((noinline)) void into(double **out, size_t n) { *out = malloc(n * 8); }
+__attribute__((noinline)) void fill(struct vector *v, size_t n) { v->n = n; v->data = malloc(n * 8); }
+__attribute__((noinline)) struct vector *node(long n) { struct vector *p = malloc(sizeof *p); p->n = n; return p; }
+int main(void) {
+    struct vector v, w;
+    double *c, *d;
+    double *a = zeros(1); use(a);
+    double *b = zeros(2); use(b);
+    into(&c, 1); use(c);
+    into(&d, 2); use(d);
+    fill(&v, 1); use(&v);
+    fill(&w, 2); use(&w);
+    struct vector *first = node(1); use(first);
+    struct vector *second = node(2); use(second);
+    return sink == 0;
+}
+"#;
+
+#[test]
+fn what_a_function_makes_for_variables_of_its_callers_is_theirs() {
+    for compiler in ["cc", "clang"] {
+        let Some(mut program) = Program::compile_with(compiler, GIVERS, &["-g", "-O0"]) else { continue };
+        for (function, names) in [
+            ("zeros", ["zeros main a", "zeros main b"]),
+            ("into", ["into main c", "into main d"]),
+            ("fill", ["fill main v.data", "fill main w.data"]),
+            ("node", [" node p", " node p"]),
+        ] {
+            let own = program.calls(function, "malloc")[0];
+            let calls = program.calls("main", function);
+            let stacks: Vec<Vec<Place>> = calls.iter().map(|&main| program.stack(&[own, main])).collect();
+            let site = |site: CallSite| {
+                let function = site.frame.and_then(|(_, frame)| frame).unwrap().function;
+                format!("{} {function} {}", site.via, site.variable)
+            };
+            let named: Vec<String> = program.named(&stacks).into_iter().map(site).collect();
+            assert_eq!(named, names, "{compiler}");
+        }
+    }
+}
+
 #[test]
 fn a_function_that_also_keeps_what_it_allocates_is_no_wrapper() {
     let Some(mut program) = Program::compile(WRAPPERS, &["-g", "-O1"]) else { return };

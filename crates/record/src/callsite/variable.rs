@@ -1,9 +1,9 @@
 //! The variable that a pointer was stored in: where the code put it, against where debug information says that variables
 //! are.
 
-use numamma_symbols::{Local, LocalPlace, Location, Member, Module, Scope};
+use numamma_symbols::{Local, LocalPlace, Location, Member, Module, Returns, Scope};
 
-use super::flow::{Base, COUNT, Call, Place, Registers, Sighting, Value, general};
+use super::flow::{Base, COUNT, Call, Place, RDI, Registers, Sighting, Value, general};
 
 /// The name of the first variable that held the pointer: one of the function that called, or a global one. `counted`: the
 /// pointer may stand behind the count of a C++ array.
@@ -34,16 +34,14 @@ pub fn stored_in(module: &Module, scope: Option<&Scope>, sightings: &[Sighting],
 
 /// The name of the object whose method is called: a container that allocates for itself.
 pub fn object_of_call(module: &Module, scope: Option<&Scope>, call: &Call) -> Option<String> {
-    let address = call.argument()?;
     let locals = scope.map_or(&[][..], |scope| &scope.locals);
     let is_object = |local: &&Local| !local.is_pointer && local.size > 0;
-    let own = locals.iter().filter(is_object).find_map(|local| part(local, address, call.pc, &call.registers));
-    let field = || match address.1 {
-        // A pointer to the container, or to what begins with it: which, is not known.
-        0 => None,
-        _ => locals.iter().find_map(|local| field(local, address, call.pc, &call.registers)),
-    };
-    own.or_else(field).or_else(|| global(module, address))
+    [&call.registers, &call.earlier].into_iter().find_map(|registers| {
+        let address = registers[RDI]?;
+        let own = locals.iter().filter(is_object).find_map(|local| part(local, address, call.pc, registers));
+        let field = || locals.iter().find_map(|local| field(local, address, call.pc, registers));
+        own.or_else(field).or_else(|| global(module, address))
+    })
 }
 
 /// The same where the method is inlined: what its `this` is known to point to.
@@ -87,7 +85,7 @@ fn at_offset(local: &Local, offset: u64) -> Option<String> {
     if local.is_pointer {
         return (offset == 0).then(|| local.name.clone());
     }
-    let member = local.members.iter().find(|member| is_pointer_at(member, offset));
+    let member = member_at(&local.members, offset);
     let dot = if local.is_fortran { '%' } else { '.' };
     Some(member.map_or_else(|| local.name.clone(), |member| format!("{}{dot}{}", local.name, member.name)))
 }
@@ -100,6 +98,7 @@ fn field(local: &Local, address: Value, pc: u64, registers: &Registers) -> Optio
     at(local, pc).find_map(|place| {
         let (base, start) = match place.at {
             Location::Frame(offset) => (Base::AtFrame(offset), 0),
+            Location::PointsToFrame(offset) => (Base::Frame, offset),
             Location::Register(register) => registers[usize::from(general(register)?)]?,
             Location::Memory(register, offset) => match registers[usize::from(general(register)?)]? {
                 (Base::Frame, from) => (Base::AtFrame(from.checked_add(offset)?), 0),
@@ -113,8 +112,51 @@ fn field(local: &Local, address: Value, pc: u64, registers: &Registers) -> Optio
             return None;
         }
         let member = local.members.iter().find(|member| member.offset == offset)?;
+        if is_internal(member) {
+            return Some(local.name.clone());
+        }
         let arrow = if local.is_fortran { "%" } else { "->" };
         Some(format!("{}{arrow}{}", local.name, member.name))
+    })
+}
+
+/// Where a function stores the pointer for its caller: the number of the argument, and how far behind what it points to.
+pub fn stored_behind(scope: &Scope, sightings: &[Sighting]) -> Option<(u8, i64)> {
+    let is_pointer = |ahead: i64| ahead == 0 || COUNT.contains(&ahead);
+    sightings.iter().filter(|sighting| is_pointer(sighting.ahead)).find_map(|sighting| {
+        let Place::Memory(address) = sighting.place else { return None };
+        scope.locals.iter().find_map(|local| {
+            // What a function returns lies where its caller says, by an argument in front of the others.
+            let is_returned = scope.returns == Returns::Aggregate && local.argument.is_none();
+            let number = local.argument.or(is_returned.then_some(0))?;
+            Some((number, behind(local, address, sighting)?))
+        })
+    })
+}
+
+/// How far an address lies behind what a parameter points to.
+fn behind(local: &Local, address: Value, sighting: &Sighting) -> Option<i64> {
+    const FARTHEST: i64 = 1 << 20;
+    let register = |number: u16| sighting.registers[usize::from(general(number)?)];
+    let is_address = local.is_pointer || local.is_reference;
+    at(local, sighting.pc).filter(|place| place.from == 0).find_map(|place| {
+        let (base, start) = match place.at {
+            Location::Register(held) if is_address => register(held)?,
+            Location::Frame(offset) if is_address => (Base::AtFrame(offset), 0),
+            Location::Memory(held, offset) if is_address => match register(held)? {
+                (Base::Frame, from) => (Base::AtFrame(from.checked_add(offset)?), 0),
+                _ => return None,
+            },
+            Location::ThroughFrame(offset) if !is_address => (Base::AtFrame(offset), 0),
+            Location::Memory(held, offset) if !is_address => {
+                let (base, from) = register(held)?;
+                (base, from.checked_add(offset)?)
+            }
+            _ => return None,
+        };
+        let is_callers = matches!(base, Base::Register(_) | Base::AtFrame(_)) && base == address.0;
+        let offset = address.1.checked_sub(start).filter(|offset| is_callers && (0..FARTHEST).contains(offset));
+        offset
     })
 }
 
@@ -125,12 +167,29 @@ fn global(module: &Module, address: Value) -> Option<String> {
     let variable = module.data_at(at).filter(|variable| variable.writable && !variable.symbol.is_empty())?;
     let offset = at - variable.address;
     let is_array = variable.element.as_ref().is_some_and(|element| !element.dimensions.is_empty());
-    let member = variable.members.iter().find(|member| !is_array && is_pointer_at(member, offset));
+    let member = member_at(&variable.members, offset).filter(|_| !is_array);
     Some(match member {
         Some(member) if is_descriptor(member) => format!("{}%{}", variable.name, member.name),
         Some(member) => format!("{}.{}", variable.name, member.name),
         None => variable.name.clone(),
     })
+}
+
+/// The field whose pointer lies so many bytes from the start of the structure: it, or a structure that begins with it.
+fn member_at(members: &[Member], offset: u64) -> Option<&Member> {
+    let begins = |member: &&Member| member.offset == offset && member.size >= 8 && !is_internal(member);
+    members
+        .iter()
+        .find(|member| is_pointer_at(member, offset))
+        .or_else(|| members.iter().find(begins))
+        .filter(|m| !is_internal(m))
+}
+
+/// Whether a field is a base class, or of the C++ library by its reserved name: `_M_start` of a vector says less than the vector.
+fn is_internal(member: &Member) -> bool {
+    let is_reserved =
+        member.name.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c == '_' || c.is_uppercase()));
+    is_reserved || member.type_name.as_ref() == Some(&member.name)
 }
 
 /// Whether a field is a pointer, or begins with one as the descriptor of a Fortran array does, so many bytes from the start
@@ -156,6 +215,8 @@ mod tests {
             name: "v".into(),
             size: 24,
             is_pointer: false,
+            is_reference: false,
+            argument: None,
             members: Vec::new(),
             is_fortran: false,
             places: vec![place],

@@ -42,6 +42,8 @@ struct Open {
     /// How many functions around the addresses are around its function.
     level: usize,
     base: Option<Base>,
+    /// Number of its next parameter among the arguments in general registers.
+    argument: Option<u8>,
 }
 
 /// What frame offsets of a function count from.
@@ -49,6 +51,14 @@ struct Open {
 enum Base {
     Canonical,
     Register(u16, i64),
+}
+
+/// How a parameter is passed.
+enum InRegister {
+    General,
+    Vector,
+    /// In several registers, or on the stack.
+    Unknown,
 }
 
 struct Pass<'p, 'u, 'a> {
@@ -98,8 +108,10 @@ impl<'a> Pass<'_, '_, 'a> {
                     let code = if has_code { ranges(unit, offset) } else { Vec::new() };
                     let hits: Vec<u64> = code.iter().flat_map(|&(low, high)| self.within(low, high)).copied().collect();
                     let is_function = form.tag() != gimli::DW_TAG_lexical_block;
+                    let mut argument = None;
                     if is_function && !hits.is_empty() {
                         let returns = self.returns(At { unit: unit.number, offset });
+                        argument = (returns != Returns::Aggregate).then_some(0);
                         for &address in &hits {
                             self.found.entry(address).or_default().push(Scope {
                                 returns,
@@ -113,16 +125,16 @@ impl<'a> Pass<'_, '_, 'a> {
                         _ => open.last().and_then(|outer| outer.base),
                     };
                     let functions = hits.first().and_then(|address| self.found.get(address)).map_or(0, Vec::len);
-                    open.push(Open { depth, hits, level: functions.saturating_sub(1), base });
+                    open.push(Open { depth, hits, level: functions.saturating_sub(1), base, argument });
                 }
                 // What is declared in a type that is declared in a function is not the function's.
                 gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type
                     if form.has_children() =>
                 {
-                    open.push(Open { depth, hits: Vec::new(), level: 0, base: None });
+                    open.push(Open { depth, hits: Vec::new(), level: 0, base: None, argument: None });
                 }
                 gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter => {
-                    if let Some(scope) = open.last().filter(|scope| !scope.hits.is_empty()) {
+                    if let Some(scope) = open.last_mut().filter(|scope| !scope.hits.is_empty()) {
                         let is_parameter = form.tag() == gimli::DW_TAG_formal_parameter;
                         self.local(unit, offset, scope, is_parameter, is_fortran);
                     }
@@ -134,7 +146,14 @@ impl<'a> Pass<'_, '_, 'a> {
         Ok(())
     }
 
-    fn local(&mut self, unit: Unit<'a, '_>, offset: UnitOffset, scope: &Open, is_parameter: bool, is_fortran: bool) {
+    fn local(
+        &mut self,
+        unit: Unit<'a, '_>,
+        offset: UnitOffset,
+        scope: &mut Open,
+        is_parameter: bool,
+        is_fortran: bool,
+    ) {
         let at = At { unit: unit.number, offset };
         let kind = self
             .units
@@ -145,6 +164,19 @@ impl<'a> Pass<'_, '_, 'a> {
         let hands_out = is_parameter
             && pointee.flatten().and_then(|at| self.plain(at)).is_some_and(|at| self.is_untyped_pointer(at));
         let takes_size = is_parameter && kind.is_some_and(|at| self.is_integer(at));
+        let is_reference = kind.is_some_and(|at| self.tag(at) == Some(gimli::DW_TAG_reference_type));
+        let mut argument = None;
+        if is_parameter {
+            // Fortran passes addresses.
+            match if is_fortran { InRegister::General } else { self.in_register(kind) } {
+                InRegister::General => {
+                    argument = scope.argument;
+                    scope.argument = scope.argument.map(|number| number.saturating_add(1));
+                }
+                InRegister::Vector => {}
+                InRegister::Unknown => scope.argument = None,
+            }
+        }
         let places = self.places(unit, offset, scope.base);
         let local = self.units.text(at, gimli::DW_AT_name).filter(|_| !places.is_empty()).map(|name| {
             let described = match pointee {
@@ -160,6 +192,8 @@ impl<'a> Pass<'_, '_, 'a> {
                     (None, None) => 0,
                 },
                 is_pointer: pointee.is_some(),
+                is_reference,
+                argument,
                 members: described.map(|described| described.members.clone()).unwrap_or_default(),
                 is_fortran,
                 places,
@@ -202,7 +236,41 @@ impl<'a> Pass<'_, '_, 'a> {
         match kind.and_then(|at| self.plain(at)) {
             None => Returns::Nothing,
             Some(at) if self.is_untyped_pointer(at) => Returns::Memory,
-            Some(_) => Returns::Value,
+            Some(at) => match self.tag(at) {
+                Some(gimli::DW_TAG_pointer_type) => Returns::Pointer,
+                Some(
+                    gimli::DW_TAG_structure_type
+                    | gimli::DW_TAG_class_type
+                    | gimli::DW_TAG_union_type
+                    | gimli::DW_TAG_array_type,
+                ) => Returns::Aggregate,
+                _ => Returns::Value,
+            },
+        }
+    }
+
+    /// In which kind of register a parameter of C or C++ is passed.
+    fn in_register(&self, kind: Option<At>) -> InRegister {
+        let Some((at, (_, entry))) = kind.and_then(|at| Some((at, self.units.entry(at)?))) else {
+            return InRegister::Unknown;
+        };
+        let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|value| value.udata_value());
+        match (self.tag(at), entry.attr_value(gimli::DW_AT_encoding)) {
+            (Some(gimli::DW_TAG_base_type), Some(AttributeValue::Encoding(gimli::DW_ATE_float))) => match size {
+                Some(..=8) => InRegister::Vector,
+                _ => InRegister::Unknown,
+            },
+            (Some(gimli::DW_TAG_base_type), _) if size.is_some_and(|size| size <= 8) => InRegister::General,
+            (
+                Some(
+                    gimli::DW_TAG_pointer_type
+                    | gimli::DW_TAG_reference_type
+                    | gimli::DW_TAG_rvalue_reference_type
+                    | gimli::DW_TAG_enumeration_type,
+                ),
+                _,
+            ) => InRegister::General,
+            _ => InRegister::Unknown,
         }
     }
 
