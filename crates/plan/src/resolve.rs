@@ -512,7 +512,12 @@ impl Resolver<'_> {
         let is_meant = |variable: &&Variable| {
             is_static(variable) && (variable.name == name || variable.symbol == name || is_it(&variable.name, name))
         };
-        let mut found: Vec<&Variable> = module.variables().filter(is_meant).collect();
+        // A common block, or a member of one.
+        let meant = |variable: &Variable| match is_meant(&variable) {
+            true => vec![variable.clone()],
+            false => variable.parts().filter(|part| part.name == name).collect(),
+        };
+        let mut found: Vec<Variable> = module.variables().flat_map(meant).collect();
         if found.is_empty() {
             let hint = self.launcher_hint(object.module.as_deref());
             self.missing(object.line, format!("static \"{name}\": {} has no such variable{hint}", module.name()));

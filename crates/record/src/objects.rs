@@ -218,7 +218,11 @@ impl Session {
             }
             return None;
         }
-        let variable = module.data_at(addr.wrapping_sub(bias))?;
+        let offset = addr.wrapping_sub(bias);
+        let whole = module.data_at(offset)?;
+        // A common block is many variables in one symbol.
+        let part = whole.part_at(offset);
+        let variable = part.as_ref().unwrap_or(whole);
         let at = variable.address.wrapping_add(bias);
         // A section has variables in it.
         let extent = match variable.kind {

@@ -84,6 +84,36 @@ impl Variable {
         self.address.saturating_add(self.size)
     }
 
+    /// The members of a common block as variables of their own, `/block/ member`; none of those that share their storage with
+    /// others.
+    pub fn parts(&self) -> impl Iterator<Item = Variable> {
+        self.members.iter().filter_map(|member| self.part(member))
+    }
+
+    /// The one of them that holds the byte at an address.
+    #[must_use]
+    pub fn part_at(&self, address: u64) -> Option<Variable> {
+        let offset = address.checked_sub(self.address)?;
+        let member = self.members.iter().rfind(|member| member.offset <= offset)?;
+        self.part(member).filter(|part| part.end() > address)
+    }
+
+    fn part(&self, member: &Member) -> Option<Variable> {
+        let end = |member: &Member| member.offset.saturating_add(member.size.max(1));
+        let meets = |other: &&Member| other.offset < end(member) && member.offset < end(other);
+        let is_apart = member.size > 0 && end(member) <= self.size && self.members.iter().filter(meets).count() == 1;
+        (self.kind == VariableKind::CommonBlock && is_apart).then(|| Variable {
+            name: format!("{} {}", self.name, member.name),
+            symbol: String::new(),
+            address: self.address.saturating_add(member.offset),
+            size: member.size,
+            type_name: member.type_name.clone(),
+            element: None,
+            members: Vec::new(),
+            ..self.clone()
+        })
+    }
+
     /// The member that holds the byte `offset` bytes from the start; for an array of structures, of whichever element.
     #[must_use]
     pub fn member_at(&self, offset: u64) -> Option<&Member> {
