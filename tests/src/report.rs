@@ -132,13 +132,21 @@ pub struct Cost {
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Accesses {
+    #[serde(deserialize_with = "number_if_stated")]
     pub reads: f64,
+    #[serde(deserialize_with = "number_if_stated")]
     pub writes: f64,
+    #[serde(deserialize_with = "number_if_stated")]
     pub share: f64,
     #[serde(default)]
     pub error: Option<f64>,
     #[serde(default)]
     pub ground: Option<f64>,
+}
+
+/// What is not stated is 0: a test that needs it fails.
+pub fn number_if_stated<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Option::<f64>::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// One thread's part.

@@ -43,8 +43,11 @@ struct Object {
 
 #[derive(Debug, Deserialize)]
 struct Accesses {
+    #[serde(deserialize_with = "crate::report::number_if_stated")]
     reads: f64,
+    #[serde(deserialize_with = "crate::report::number_if_stated")]
     writes: f64,
+    #[serde(deserialize_with = "crate::report::number_if_stated")]
     share: f64,
 }
 

@@ -5,6 +5,7 @@
 //! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no ground for one.
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod basis;
 mod comparison;
 mod statistics;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use accesses::Accesses;
 pub use basis::{Basis, Identity, NoPages, ObjectBasis, OwnedPage, RemoteBasis};
 pub use comparison::{
     AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Grounds, Match,
@@ -288,30 +290,6 @@ pub struct Cost {
     pub share: f64,
     /// Half-width of the 95 % interval of `share`.
     pub error: Option<f64>,
-}
-
-/// Estimated access counts.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Accesses {
-    /// Estimated reads, in units of samples (clock) or accesses (hardware, exact).
-    pub reads: f64,
-    /// Estimated writes, same unit.
-    pub writes: f64,
-    /// Share of all data accesses.
-    pub share: f64,
-    /// Half-width of the 95 % interval of `share`; `None`: no ground for an interval.
-    pub error: Option<f64>,
-    /// The part (0..1) of them whose number stands on more than the time that was spent, or of all accesses of the run if that is
-    /// less; `None` where that is no question.
-    #[serde(default)]
-    pub ground: Option<f64>,
-}
-
-impl Accesses {
-    /// Whether their number is hardly more than a guess: then the cost is all that is known.
-    pub fn is_cost_only(&self) -> bool {
-        is_cost_only(self.ground)
-    }
 }
 
 /// Whether a count of which that part has a ground is hardly more than a guess, so that no report states it.

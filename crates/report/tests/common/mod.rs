@@ -195,7 +195,13 @@ fn lines() -> Vec<Line> {
         line,
         module: "stencil".into(),
         cost: Cost { seconds: share * 47.3, share, error: Some(0.004) },
-        accesses: Accesses { reads: share * 35_000.0, writes: share * 12_000.0, share, error: None, ground: None },
+        accesses: Accesses {
+            reads: share * 35_000.0,
+            writes: share * 12_000.0,
+            share,
+            error: Some(0.004),
+            ground: None,
+        },
         objects: objects.to_vec(),
     };
     vec![

@@ -1,0 +1,81 @@
+//! Numbers of accesses. Forms that are read by programs get them as [`Accesses`] is written, others by [`Accesses::stated`]: none shows a
+//! number without its error.
+
+use serde::{Deserialize, Serialize};
+
+/// Estimated access counts.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "Fields", from = "Fields")]
+pub struct Accesses {
+    /// Estimated reads, in units of samples (clock) or accesses (hardware, exact).
+    pub reads: f64,
+    /// Estimated writes, same unit.
+    pub writes: f64,
+    /// Share of all data accesses.
+    pub share: f64,
+    /// Half-width of the 95 % interval of `share`; `None`: no ground for an interval.
+    pub error: Option<f64>,
+    /// The part (0..1) of them whose number stands on more than the time that was spent, or of all accesses of the run if that is
+    /// less; `None` where that is no question.
+    pub ground: Option<f64>,
+}
+
+impl Accesses {
+    /// Whether their number is hardly more than a guess: then the cost is all that is known.
+    pub fn is_cost_only(&self) -> bool {
+        self.stated().is_none()
+    }
+
+    /// These, if a report may show them: their number has a ground, and it is known how far they are off.
+    pub fn stated(&self) -> Option<&Self> {
+        (self.error.is_some() && !crate::is_cost_only(self.ground)).then_some(self)
+    }
+}
+
+/// [`Accesses`] as every form has them that is read by programs: what is not stated is `null`.
+#[derive(Serialize, Deserialize)]
+struct Fields {
+    reads: Option<f64>,
+    writes: Option<f64>,
+    share: Option<f64>,
+    error: Option<f64>,
+    #[serde(default)]
+    ground: Option<f64>,
+}
+
+impl From<Accesses> for Fields {
+    fn from(of: Accesses) -> Self {
+        let stated = of.stated();
+        Self {
+            reads: stated.map(|of| of.reads),
+            writes: stated.map(|of| of.writes),
+            share: stated.map(|of| of.share),
+            error: stated.and_then(|of| of.error),
+            ground: of.ground,
+        }
+    }
+}
+
+impl From<Fields> for Accesses {
+    fn from(of: Fields) -> Self {
+        let number = |number: Option<f64>| number.unwrap_or(0.0);
+        let (reads, writes, share) = (number(of.reads), number(of.writes), number(of.share));
+        Self { reads, writes, share, error: of.error, ground: of.ground }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_stated_is_null() {
+        let json = |of: Accesses| serde_json::to_value(of).unwrap();
+        let known = Accesses { reads: 3.0, writes: 1.0, share: 0.5, error: Some(0.1), ground: Some(0.9) };
+        assert_eq!(json(known)["share"], 0.5);
+        for unknown in [Accesses { ground: Some(0.4), ..known }, Accesses { error: None, ..known }] {
+            let json = json(unknown);
+            assert!(["reads", "writes", "share", "error"].iter().all(|field| json[field].is_null()), "{json}");
+        }
+    }
+}
