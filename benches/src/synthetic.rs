@@ -181,7 +181,7 @@ fn write_touches(writer: &DatasetWriter, arrays: &[Array]) -> Result<(), TraceEr
             let thread = (offset / (bytes / THREADS)) as i32;
             let time = touches.len() as i64 * 2000;
             let page = (addr + offset) as i64;
-            touches.push(FirstTouchRow { time, thread, cpu: thread, ip: CODE, addr: page, access: 2 });
+            touches.push(FirstTouchRow { time, thread, cpu: thread, ip: CODE, addr: page, access: 2, caller: 0 });
             nodes.push(PageNodeRow { process: 0, page, node: 0, time });
         }
     }

@@ -23,6 +23,52 @@ pub struct Report {
     pub sites: Vec<SiteCount>,
     #[serde(default)]
     pub processes: Vec<Process>,
+    #[serde(default)]
+    pub threads: Vec<ThreadInfo>,
+    #[serde(default)]
+    pub lines: Vec<LineCost>,
+    #[serde(default)]
+    pub waiting: Option<Waiting>,
+}
+
+/// One thread of the run.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct ThreadInfo {
+    pub thread: u64,
+    pub cost_s: f64,
+}
+
+/// One source line.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct LineCost {
+    pub function: String,
+    pub file: String,
+    pub line: u32,
+    pub module: String,
+    pub cost: Cost,
+}
+
+/// Time in spin loops.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Waiting {
+    pub seconds: f64,
+    pub share: f64,
+    pub places: Vec<WaitingPlace>,
+}
+
+/// One loop of one thread.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct WaitingPlace {
+    pub thread: u64,
+    pub function: String,
+    pub file: String,
+    pub line: u32,
+    pub seconds: f64,
+    pub share: f64,
 }
 
 /// The recorded run.
@@ -163,8 +209,11 @@ pub struct ThreadShare {
 #[allow(missing_docs)]
 pub struct FirstTouch {
     pub thread: usize,
+    pub function: String,
     pub file: String,
     pub line: u32,
+    #[serde(default)]
+    pub via: String,
     pub pages: u64,
 }
 

@@ -113,6 +113,10 @@ pub struct Counters {
     pub cpus: FxHashMap<(i32, i32), u64>,
     /// How far shares of accesses may be off, if their numbers were estimated.
     pub accuracy: Option<Accuracy>,
+    /// Nanoseconds of each thread.
+    pub time: FxHashMap<i32, i64>,
+    /// Nanoseconds of each thread in spin loops, by process and instruction.
+    pub waiting: FxHashMap<(i32, i32, i64), i64>,
     /// Counts per code address and group.
     pub code: FxHashMap<(i32, i64), FxHashMap<Option<GroupId>, Count>>,
 }
@@ -163,6 +167,7 @@ pub fn count(
             counters.recorded += samples;
             if row.cost > 0 {
                 *counters.cpus.entry((row.thread, row.cpu)).or_default() += 1;
+                *counters.time.entry(row.thread).or_default() += row.cost;
             }
             // Of a recording that was not finished: nobody knows what they stand for.
             if row.rule == Rule::Burst as i32 && !counted {
@@ -170,12 +175,20 @@ pub fn count(
             }
             let without = |reason, counters: &mut Counters| *counters.unattributed.entry(reason).or_default() += 1;
             let rule = |rule: Rule| row.rule == rule as i32;
-            if rule(Rule::None) || rule(Rule::SpinWait) {
-                without(if rule(Rule::None) { reason::NO_ACCESS } else { reason::SPIN_WAIT }, &mut counters);
+            if rule(Rule::None) || rule(Rule::SpinWait) || rule(Rule::Recorder) {
+                if rule(Rule::SpinWait) {
+                    *counters.waiting.entry((row.thread, process, row.ip)).or_default() += row.cost;
+                }
+                let reason = match () {
+                    () if rule(Rule::None) => reason::NO_ACCESS,
+                    () if rule(Rule::SpinWait) => reason::SPIN_WAIT,
+                    () => reason::RECORDER,
+                };
+                without(reason, &mut counters);
                 continue;
             }
-            counters.data.add(row, bursts);
             if rule(Rule::Unreadable) || rule(Rule::AddressUnknown) {
+                counters.data.add(row, bursts);
                 without(if rule(Rule::Unreadable) { reason::CODE } else { reason::ADDRESS }, &mut counters);
                 continue;
             }
@@ -184,6 +197,13 @@ pub fn count(
             let cursor = cursors.get_mut(row.thread as usize).unwrap_or(&mut spare);
             let object = groups.index.find(process, addr, row.time, cursor);
             let group = object.and_then(|object| groups.of_object[object]);
+            if group.is_none() && region_reason(tables, object) == reason::RECORDER {
+                if samples > 0 {
+                    *counters.unattributed.entry(reason::RECORDER).or_default() += samples;
+                }
+                continue;
+            }
+            counters.data.add(row, bursts);
             // What was counted is of many instructions.
             if row.rule != Rule::Exact as i32 {
                 let code = counters.code.entry((process, row.ip)).or_default();

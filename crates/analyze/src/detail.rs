@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::Analysis;
 use crate::counters::{Counters, PageCount, most};
 use crate::first_touch::{Touch, Touches};
-use crate::groups::{GroupId, Groups};
+use crate::groups::{GroupId, Groups, file_name};
 use crate::pages::{PageKey, PageNodes, page_key};
 use crate::summary::{Tables, order};
 
@@ -75,24 +75,18 @@ pub fn pages_by_group(
 
 /// First touches by thread and source line, most pages first.
 pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch> {
-    let mut lines: FxHashMap<(i32, String, String, i32), u64> = FxHashMap::default();
+    let mut lines: FxHashMap<(i32, TouchPlace), u64> = FxHashMap::default();
     for touch in pages.iter().filter_map(|page| page.first_touch) {
-        let (function, file, line) = match tables.code(touch.process, touch.ip) {
-            Some(row) if !row.function.is_empty() => (row.function.clone(), row.file.clone(), row.line),
-            Some(row) if !row.module.is_empty() => {
-                (format!("{}+{:#x}", crate::groups::file_name(&row.module), row.module_offset), String::new(), 0)
-            }
-            _ => (String::new(), String::new(), 0),
-        };
-        *lines.entry((touch.thread, function, file, line)).or_default() += 1;
+        *lines.entry((touch.thread, touch_place(tables, &touch))).or_default() += 1;
     }
     let mut lines: Vec<FirstTouch> = lines
         .into_iter()
-        .map(|((thread, function, file, line), pages)| FirstTouch {
+        .map(|((thread, (function, file, line, via)), pages)| FirstTouch {
             thread: thread.max(0) as usize,
             function,
             file,
             line: line.max(0) as u32,
+            via,
             pages,
         })
         .collect();
@@ -100,6 +94,40 @@ pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch
         b.pages.cmp(&a.pages).then_with(|| (a.thread, &a.function, a.line).cmp(&(b.thread, &b.function, b.line)))
     });
     lines
+}
+
+/// Function, file, line, and the function of a run-time library that was called there.
+type TouchPlace = (String, String, i32, String);
+
+/// Where the program touched a page.
+fn touch_place(tables: &Tables, touch: &Touch) -> TouchPlace {
+    let code = |ip| tables.code(touch.process, ip);
+    let by = code(touch.ip);
+    if by.is_some_and(|row| file_name(&row.module).starts_with("libnumamma")) {
+        return ("[recorder]".into(), String::new(), 0, String::new());
+    }
+    let via = match by {
+        Some(row) if touch.caller != 0 && row.function.is_empty() => file_name(&row.module).to_owned(),
+        Some(row) if touch.caller != 0 => plain_function(&row.function).to_owned(),
+        _ => String::new(),
+    };
+    match code(if touch.caller != 0 { touch.caller } else { touch.ip }) {
+        // A line of the C library's assembly code says nothing.
+        Some(row) if row.file.ends_with(".S") => (plain_function(&row.function).into(), String::new(), 0, via),
+        Some(row) if !row.function.is_empty() => (row.function.clone(), row.file.clone(), row.line, via),
+        Some(row) if !row.module.is_empty() => {
+            (format!("{}+{:#x}", file_name(&row.module), row.module_offset), String::new(), 0, via)
+        }
+        _ => (String::new(), String::new(), 0, via),
+    }
+}
+
+/// `memset` of `__memset_avx2_unaligned_erms`: the C library has one for each kind of processor.
+fn plain_function(function: &str) -> &str {
+    const KINDS: [&str; 7] = ["_sse", "_ssse", "_avx", "_evex", "_erms", "_unaligned", "_chk"];
+    let plain = function.trim_start_matches('_');
+    let end = KINDS.iter().filter_map(|kind| plain.find(kind)).min();
+    plain[..end.unwrap_or(plain.len())].trim_end_matches('_')
 }
 
 /// Fills in the details of the objects with those ids.

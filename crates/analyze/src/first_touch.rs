@@ -20,6 +20,8 @@ pub struct Touch {
     pub thread: i32,
     pub process: i32,
     pub ip: i64,
+    /// The call by which the program came there, if that is in a run-time library; else 0.
+    pub caller: i64,
     /// Whether it only read.
     pub read: bool,
 }
@@ -56,7 +58,7 @@ impl Touches {
                 let process = tables.process_of(row.thread);
                 let addr = row.addr as u64;
                 let read = row.access == Access::Read as i32;
-                let touch = Touch { time: row.time, thread: row.thread, process, ip: row.ip, read };
+                let touch = Touch { time: row.time, thread: row.thread, process, ip: row.ip, caller: row.caller, read };
                 touches.by_page.entry((process, addr / tables.page_bytes)).or_default().push(touch);
                 let Some(object) = groups.index.find(process, addr, row.time, &mut cursor) else { continue };
                 let Some(group) = groups.of_object[object] else { continue };

@@ -20,6 +20,7 @@ mod pages;
 mod pattern;
 mod statistics;
 mod summary;
+mod waiting;
 
 use numamma_findings::{Basis, Findings};
 use numamma_trace::{Dataset, TraceError};

@@ -18,6 +18,7 @@ use crate::lines;
 use crate::pages::PageNodes;
 use crate::pattern::{self, Owned};
 use crate::statistics::{ratio, share_error};
+use crate::waiting;
 
 /// Kind, module, and address in it, of a call that allocates.
 type Place = (String, String, i64, String);
@@ -192,6 +193,7 @@ pub fn findings(
         sites: sites(tables, groups, &ids, &objects),
         objects,
         processes: processes(tables),
+        waiting: waiting::waiting(tables, counters),
     }
 }
 

@@ -48,6 +48,37 @@ pub struct Findings {
     pub sites: Vec<Site>,
     /// Processes in the order in which they appeared.
     pub processes: Vec<Process>,
+    /// Time that threads spent in loops that wait for another thread, which is in no other share; none if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+}
+
+/// Time spent in spin loops.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Thread time.
+    pub seconds: f64,
+    /// Share of the time of all threads, 0..1.
+    pub share: f64,
+    /// By thread and place, longest first.
+    pub places: Vec<WaitingPlace>,
+}
+
+/// Time that one thread spent in one spin loop.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WaitingPlace {
+    /// Thread number.
+    pub thread: usize,
+    /// Function of the loop.
+    pub function: String,
+    /// Source file, empty if unknown.
+    pub file: String,
+    /// Source line, 0 if unknown.
+    pub line: u32,
+    /// Thread time.
+    pub seconds: f64,
+    /// Share of the thread's own time, 0..1.
+    pub share: f64,
 }
 
 /// The recorded run.
@@ -206,13 +237,13 @@ pub struct Samples {
     pub attributed: u64,
     /// The others, by reason; their sum and `attributed` make `recorded`.
     pub unattributed: BTreeMap<String, u64>,
-    /// Samples that are no data access at all: part of `unattributed`, under the reasons [`WITHOUT_ACCESS`].
+    /// Samples that are no data access of the program's: part of `unattributed`, under the reasons [`WITHOUT_ACCESS`].
     pub without_access: u64,
 }
 
 /// Reasons of samples that stand for no data access: no instruction near the sample accesses memory, or the thread was
 /// waiting in a spin loop (`pause`) for another one.
-pub const WITHOUT_ACCESS: [&str; 2] = ["no_memory_access", "spin_wait"];
+pub const WITHOUT_ACCESS: [&str; 3] = ["no_memory_access", "spin_wait", "recorder"];
 
 /// One kind of loss.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -332,6 +363,9 @@ pub struct FirstTouch {
     pub file: String,
     /// Source line, 0 if unknown.
     pub line: u32,
+    /// Function of a run-time library that it called to do so, such as `memset`; empty if none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub via: String,
     /// Pages.
     pub pages: u64,
 }

@@ -8,6 +8,7 @@
 //! into shared memory. If the recorder dies, the program goes on.
 
 mod bursts;
+mod caller;
 mod callsite;
 mod clock;
 mod code_places;

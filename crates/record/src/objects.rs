@@ -201,7 +201,8 @@ impl Session {
         let of = &self.tasks.processes[process];
         let closed = if of.row.tracked != 0 { of.closed } else { mapped + LOADING };
         let later = |m: &Mapping| m.kind == MappingKind::Anonymous && closed > mapped && m.from > closed;
-        let foreign = of.space.mappings.find(addr).is_some_and(|(_, m)| later(m));
+        let mapping = of.space.mappings.find(addr).map(|(_, m)| *m);
+        let foreign = mapping.is_some_and(|m| later(&m) || (m.is_file() && m.path != path));
         if !code {
             return None;
         }
@@ -216,6 +217,11 @@ impl Session {
                 std::rc::Rc::make_mut(&mut self.tasks.processes[process].space.images).remove(low);
                 self.images_gone(process, &[(low, end)], closed);
             }
+            return None;
+        }
+        // Only zero-initialised data has no file behind it: the C library has closed the library by itself.
+        let page = (addr & !(self.page_bytes - 1)).wrapping_sub(bias);
+        if mapping.is_some_and(|m| !m.is_file()) && module.is_in_file(page) {
             return None;
         }
         let offset = addr.wrapping_sub(bias);
@@ -309,7 +315,7 @@ impl Session {
             MappingKind::Kernel | MappingKind::Stack => (ObjectKind::Region, path.clone()),
             MappingKind::File => (ObjectKind::Mmap, file_name(&path).to_owned()),
             // Without the library these are all that can be said of the program's memory; with it, they are what the
-            // objects leave over (see emit_objects).
+            // objects leave over (see left_over).
             MappingKind::Break => (ObjectKind::Mmap, BREAK.to_owned()),
             MappingKind::Anonymous => (ObjectKind::Mmap, ANONYMOUS.to_owned()),
         };
@@ -363,8 +369,11 @@ impl Session {
         });
         let named = self.named.get(process).into_iter().flatten().map(|(key, row)| {
             let mut row = ObjectRow { end_time: time, ..row.clone() };
-            if of.row.tracked != 0 && (row.name == BREAK || row.name == ANONYMOUS) {
-                (row.kind, row.name) = (ObjectKind::Region.name().into(), "allocator".into());
+            if of.row.tracked != 0 {
+                left_over(&mut row);
+            }
+            if let Key::Tls(thread, _) = key {
+                row.end_time = time.min(self.tasks.threads[*thread].row.end_time);
             }
             if let Key::Stack(thread) = key {
                 let thread = &self.tasks.threads[*thread];
@@ -392,12 +401,30 @@ impl Session {
 
     /// Images were replaced at `ranges`: the rows of their variables end, since others may lie there now.
     pub(crate) fn images_gone(&mut self, process: ProcessId, ranges: &[(u64, u64)], time: i64) {
-        let gone =
-            |key: &Key| matches!(key, Key::Static(at, _) if ranges.iter().any(|(low, high)| (low..high).contains(&at)));
+        let within = |at: &u64| ranges.iter().any(|(low, high)| (low..high).contains(&at));
+        self.end_named(process, time, |key, _| matches!(key, Key::Static(at, _) if within(at)));
+    }
+
+    /// The rows end of variables and other mappings that reach into `ranges`.
+    pub(crate) fn mappings_gone(&mut self, process: ProcessId, ranges: &[(u64, u64)], time: i64) {
+        let reaches = |addr: i64, bytes: i64| {
+            let (low, high) = (addr as u64, (addr as u64).saturating_add(bytes as u64));
+            ranges.iter().any(|&(start, end)| low < end && start < high)
+        };
+        self.end_named(process, time, |key, row| {
+            matches!(key, Key::Static(..) | Key::Region(_)) && reaches(row.addr, row.bytes)
+        });
+    }
+
+    fn end_named(&mut self, process: ProcessId, time: i64, ends: impl Fn(&Key, &ObjectRow) -> bool) {
+        let tracked = self.tasks.processes[process].row.tracked != 0;
         let named = self.named.of(process);
-        let keys: Vec<Key> = named.keys().filter(|key| gone(key)).copied().collect();
+        let keys: Vec<Key> = named.iter().filter(|(key, row)| ends(key, row)).map(|(key, _)| *key).collect();
         for key in keys {
-            if let Some(row) = named.remove(&key) {
+            if let Some(mut row) = named.remove(&key) {
+                if tracked {
+                    left_over(&mut row);
+                }
                 self.sink.object(ObjectRow { end_time: time, ..row });
             }
         }
@@ -407,6 +434,13 @@ impl Session {
         let command = self.tasks.processes[process].row.command.clone();
         let path = self.modules.intern(&command);
         self.modules.get(path)
+    }
+}
+
+/// Memory that nobody owns where allocations are seen is what the allocator has for itself.
+fn left_over(row: &mut ObjectRow) {
+    if row.name == BREAK || row.name == ANONYMOUS {
+        (row.kind, row.name) = (ObjectKind::Region.name().into(), "allocator".into());
     }
 }
 

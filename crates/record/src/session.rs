@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bursts::counts::Counts as Estimate;
 use crate::bursts::survey::{Stretch, Survey};
+use crate::caller::Leaves;
 use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
 use crate::clock::counts::evidence::{Clock, Sample};
@@ -18,7 +19,7 @@ use crate::code_places::CodePlaces;
 use crate::exact::{Counts, Emulated, Traced};
 use crate::filter::{Filter, Verdict};
 use crate::modules::{ModuleStore, VDSO};
-use crate::objects::Touched;
+use crate::objects::{Touched, is_ours};
 use crate::perf::decode::{Record, Registers};
 use crate::sink::Sink;
 use crate::sites::{SiteKind, Stacks};
@@ -79,6 +80,8 @@ pub struct Session {
     /// What has been looked up of code addresses.
     pub(crate) callsites: CallSites,
     pub(crate) code: CodeCache,
+    /// Where functions of libraries have no frame.
+    pub(crate) leaves: Leaves,
     /// What bursts tell, if they are asked for.
     pub bursts: bool,
     pub(crate) survey: Survey,
@@ -148,6 +151,7 @@ impl Session {
             page_nodes: PerProcess::default(),
             callsites: CallSites::default(),
             code: CodeCache::default(),
+            leaves: Leaves::default(),
             bursts: false,
             survey: Survey::default(),
             owners: FxHashMap::default(),
@@ -179,7 +183,9 @@ impl Session {
             }
             // The emulator tells of the program's own.
             Record::Fault { pid, .. } if self.emulated.as_ref().is_some_and(|emulated| emulated.is_emulator(pid)) => {}
-            Record::Fault { time, pid, tid, cpu, ip, addr } => self.fault(time, pid, tid, cpu, ip, addr),
+            Record::Fault { time, pid, tid, cpu, ip, addr, top } => {
+                self.fault(time, pid, tid, cpu, ip, addr, top);
+            }
             Record::Probe { time, pid, tid, ip, number, registers } => {
                 self.came_by(time, pid, tid, ip, number, &registers);
             }
@@ -197,10 +203,11 @@ impl Session {
                 }
                 let mapping =
                     Mapping { end: start.saturating_add(len), offset, path: path_id, kind, executable, from: time };
-                let gone = self.tasks.processes[process].space.map(start, mapping);
+                let (gone, replaced) = self.tasks.processes[process].space.map(start, mapping);
                 if !gone.is_empty() {
                     self.images_gone(process, &gone, time);
                 }
+                self.unmapped_unseen(process, &replaced, time);
             }
             Record::Name { time, pid, exec: true, name, .. } => {
                 if let Some(emulated) = &mut self.emulated {
@@ -364,6 +371,17 @@ impl Session {
         let mut general = [0; 16];
         general.copy_from_slice(&registers.general[..16]);
         let place = self.place(process, ip);
+        if self.is_own_code(place) {
+            if self.bursts {
+                let (stretch, _) = self.find_stretch(process, ip);
+                self.survey.sample((stretch, None), false);
+            }
+            if let Some(taken) = taken {
+                self.code_places.note(process, ip, place);
+                self.push_unknown(taken, ip, Rule::Recorder);
+            }
+            return;
+        }
         let Some(located) = self.code.locate(&mut self.modules, pid, ip, place) else {
             let Some(taken) = taken else { return };
             self.losses.add(LossKind::UnknownCode, 1);
@@ -407,6 +425,10 @@ impl Session {
         let blamed = blamed && found.first().is_some_and(wanted);
         found.retain(wanted);
         if !matches!(rule, Rule::Before | Rule::Forward) {
+            // Of a loop that waits, its first instruction: one place for all of it.
+            let head = code.ops[located.index].spin.filter(|_| rule == Rule::SpinWait);
+            let ip = head.map_or(ip, |head| code.ops[head as usize].ip.wrapping_add(located.bias));
+            let place = self.place(process, ip);
             self.code_places.note(process, ip, place);
             self.push_unknown(taken, ip, rule);
         }
@@ -536,12 +558,23 @@ impl Session {
         self.thinning.keep(taken.survives);
     }
 
-    fn fault(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, addr: u64) {
+    /// Whether code is in a library that we have put into the program.
+    pub(crate) fn is_own_code(&self, place: Option<(PathId, u64)>) -> bool {
+        place.is_some_and(|(path, _)| is_ours(self.modules.path(path)))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn fault(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, ip: u64, addr: u64, top: Option<u64>) {
         let thread = self.tasks.thread(pid, tid, time);
         let process = self.tasks.process_of(thread);
         let place = self.place(process, ip);
         self.code_places.note(process, ip, place);
         let access = self.code.access(&mut self.modules, pid, ip, place);
+        let caller = top.and_then(|top| self.caller(process, place, top));
+        if let Some(caller) = caller {
+            let place = self.place(process, caller);
+            self.code_places.note(process, caller, place);
+        }
         self.sink.touches.push(FirstTouchRow {
             time,
             thread: thread as i32,
@@ -549,6 +582,7 @@ impl Session {
             ip: ip as i64,
             addr: addr as i64,
             access: access as i32,
+            caller: caller.unwrap_or(0) as i64,
         });
         self.touch(process, thread, addr, time);
     }

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
+use crate::space::mappings::{Mapping, MappingKind};
 use crate::space::{Label, Live, LiveObjects};
 use crate::tasks::{ProcessId, ThreadId};
 
@@ -97,8 +98,11 @@ impl Session {
                     self.losses.add(LossKind::OwnAllocator, 1);
                 }
             }
-            Event::ThreadStart { stack_low, stack_high, tls_low, thread_pointer, .. } => {
+            Event::ThreadStart { main, stack_low, stack_high, tls_low, thread_pointer, .. } => {
                 if stack_high != 0 {
+                    if !main {
+                        self.stack_begins(process, stack_low, stack_high, time);
+                    }
                     self.tasks.set_stack(thread, stack_low, stack_high);
                 }
                 let row = &mut self.tasks.threads[thread].row;
@@ -163,8 +167,11 @@ impl Session {
                 self.marks |= wanted;
             }
             Event::Unfree { address } => self.take_back(process, tentative.of(address)),
-            Event::Map { address, length, file_backed: _, stack, .. } => {
+            Event::Map { address, length, file_backed, stack, .. } => {
                 self.unmap(process, address, length, time);
+                if !file_backed {
+                    self.no_file_at(process, address, address.saturating_add(length), time);
+                }
                 self.map(process, thread, address, length, stack, time);
             }
             Event::Unmap { address, length, tentative: may_fail } => {
@@ -313,6 +320,55 @@ impl Session {
             }
         }
         removed
+    }
+
+    /// What was mapped at `ranges` has been unmapped by someone who told nobody, as the C library does with its own files.
+    pub(crate) fn unmapped_unseen(&mut self, process: ProcessId, ranges: &[(u64, u64)], time: i64) {
+        if ranges.is_empty() {
+            return;
+        }
+        for &(low, high) in ranges {
+            self.unmap(process, low, high - low, time);
+            self.end_blocks(process, low, high, time);
+            self.names_end(process, low, high - low, time);
+        }
+        self.mappings_gone(process, ranges, time);
+    }
+
+    /// Blocks that reach into `low..high` end.
+    fn end_blocks(&mut self, process: ProcessId, low: u64, high: u64, time: i64) {
+        while let Some(old) = self.live(process, SiteKind::Heap).overlap(low, high - low) {
+            self.end_unseen(process, SiteKind::Heap, old, time, false);
+        }
+    }
+
+    /// Memory of no file lies at `low..high`. Where a file was mapped, it has been unmapped.
+    fn no_file_at(&mut self, process: ProcessId, low: u64, high: u64, time: i64) {
+        let path = self.modules.intern("//anon");
+        let mappings = &mut self.tasks.processes[process].space.mappings;
+        let files = mappings.over(low, high).filter(|(_, mapping)| mapping.is_file());
+        let pieces: Vec<(u64, Mapping)> =
+            files.map(|(at, mapping)| (at.max(low), Mapping { end: mapping.end.min(high), ..*mapping })).collect();
+        let mut replaced = Vec::new();
+        for (start, old) in pieces {
+            let anonymous =
+                Mapping { kind: MappingKind::Anonymous, path, executable: false, offset: 0, from: time, ..old };
+            replaced.extend(mappings.insert(start, anonymous));
+        }
+        self.unmapped_unseen(process, &replaced, time);
+    }
+
+    /// A thread begins on a stack. What was there is gone, unless it is the memory that the program gave it for a stack.
+    fn stack_begins(&mut self, process: ProcessId, low: u64, high: u64, time: i64) {
+        let contains = |(at, object): (u64, Live)| at <= low && at.saturating_add(object.bytes) >= high;
+        let space = &self.tasks.processes[process].space;
+        if high <= low || [&space.heap, &space.maps].iter().any(|of| of.find(low).is_some_and(contains)) {
+            return;
+        }
+        self.no_file_at(process, low, high, time);
+        self.unmap(process, low, high - low, time);
+        self.end_blocks(process, low, high, time);
+        self.names_end(process, low, high - low, time);
     }
 
     /// Puts back what was released by a call that failed. The rows that the release made are taken out again.

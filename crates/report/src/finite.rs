@@ -2,7 +2,7 @@
 
 use numamma_findings::{
     Accesses, Bursts, Controls, Cost, Detail, Line, Object, Overhead, Page, Pattern, Remote, Run, Sampler, Thread,
-    ThreadShare, Trace,
+    ThreadShare, Trace, Waiting, WaitingPlace,
 };
 
 use crate::rows::finite;
@@ -62,6 +62,8 @@ finite!(ThreadShare { cost_share, access_share } errors { error });
 finite!(Pattern { confidence });
 finite!(Thread { start_s, cost_s, reads, writes } errors { end_s });
 finite!(Line { cost, accesses });
+finite!(Waiting { seconds, share, places });
+finite!(WaitingPlace { seconds, share });
 
 impl Finite for Object {
     fn make_finite(&mut self) {

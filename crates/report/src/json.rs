@@ -2,7 +2,9 @@
 
 use std::io;
 
-use numamma_findings::{Findings, Line, Loss, Object, Page, Point, Process, Run, Sampler, Samples, Site, Thread};
+use numamma_findings::{
+    Findings, Line, Loss, Object, Page, Point, Process, Run, Sampler, Samples, Site, Thread, Waiting,
+};
 use serde::Serialize;
 
 use crate::{
@@ -25,6 +27,8 @@ struct Document<'a> {
     lines: Vec<Line>,
     sites: Vec<&'a Site>,
     processes: &'a [Process],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pages: Option<Vec<PageOut>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +77,7 @@ struct NodeOut {
 /// Writes the report: `--by` names the list that is ordered, filtered and cut; the others are whole.
 pub fn render(selection: &Selection, out: &mut dyn io::Write) -> Result<(), ReportError> {
     let by = selection.options.by;
-    let Findings { version, run, sampler, samples, losses, objects, threads, lines, sites, processes } =
+    let Findings { version, run, sampler, samples, losses, objects, threads, lines, sites, processes, waiting } =
         selection.findings;
     let objects: Vec<&Object> = match selection.object {
         Some(object) => vec![object],
@@ -103,6 +107,7 @@ pub fn render(selection: &Selection, out: &mut dyn io::Write) -> Result<(), Repo
         lines: lines.into_iter().map(|line| line.clone().made_finite()).collect(),
         sites,
         processes,
+        waiting: waiting.clone().map(Finite::made_finite),
         pages: match by {
             By::Page => Some(selection.pages()?.rows.iter().map(page_out).collect()),
             _ => None,

@@ -17,11 +17,11 @@ table! {
         time: i64 = "Nanoseconds of the recording's clock (meta.json: clock).",
         thread: i32 = "Thread that ran: threads.thread.",
         cpu: i32 = "CPU that it ran on; -1 for rule exact.",
-        ip: i64 = "Address of the instruction that accessed memory (rule none: of the sample); 0 for rule exact.",
-        addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6 and 7).",
+        ip: i64 = "Address of the instruction that accessed memory (rule none: of the sample, or of the loop that it waited in); 0 for rule exact.",
+        addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6, 7 and 10).",
         bytes: i32 = "Width of the access in bytes; for rule exact of the range in which the accesses began.",
         access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
-        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count), 9 burst (accesses of an instruction to a page while a thread was followed).",
+        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count), 9 burst (accesses of an instruction to a page while a thread was followed), 10 none because it was in the library that NumaMMA puts into the program.",
         cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rules spread and exact.",
         accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent); how many there were (rule exact).",
         ground: i32 = "What the estimate stands on: grounds.ground; -1 if nothing but the time that was spent." or -1,
@@ -189,6 +189,7 @@ table! {
         ip: i64 = "Address of the instruction that touched.",
         addr: i64 = "Address that was touched.",
         access: i32 = "1 read (the page is the shared page of zeros until it is written), 2 write, 0 unknown." or 0,
+        caller: i64 = "Address in the call by which the program's own code came to the instruction, if that is in the C library or another run-time library; 0 if it is not, or if the caller is unknown." or 0,
     }
 }
 
@@ -308,6 +309,8 @@ pub enum Rule {
     Exact = 8,
     /// No sample: accesses of an instruction to a page, while the thread was followed for a moment (`record --bursts`).
     Burst = 9,
+    /// The thread was in the library that the recorder puts into the program: no access of the program's.
+    Recorder = 10,
 }
 
 /// Kinds of objects: `objects.kind`. The order is the order in which they win where they overlap.

@@ -102,7 +102,7 @@ mod tests {
     use crate::schema::{ALL_TABLES, FirstTouchRow};
 
     fn touch() -> FirstTouchRow {
-        FirstTouchRow { time: 1, thread: 2, cpu: 3, ip: 4, addr: 5, access: 2 }
+        FirstTouchRow { time: 1, thread: 2, cpu: 3, ip: 4, addr: 5, access: 2, caller: 0 }
     }
 
     /// A batch of one row, without a column.

@@ -87,7 +87,13 @@ export function Header(p: { findings: Findings }) {
 }
 
 /** Reasons of samples that stand for no data access (crates/findings, WITHOUT_ACCESS). */
-const WITHOUT_ACCESS = ["no_memory_access", "spin_wait"];
+const WITHOUT_ACCESS = ["no_memory_access", "spin_wait", "recorder"];
+
+const REASON_WORDS: Record<string, string> = {
+  no_memory_access: "At no data access",
+  spin_wait: "Waiting in a spin loop for another thread",
+  recorder: "In NumaMMA's own library",
+};
 
 function Coverage(p: { findings: Findings }) {
   const { samples, losses } = p.findings;
@@ -124,7 +130,7 @@ function Coverage(p: { findings: Findings }) {
             </tr>
             {WITHOUT_ACCESS.filter((reason) => samples.unattributed[reason]).map((reason) => (
               <tr key={reason}>
-                <td>{reason === "spin_wait" ? "Waiting in a spin loop for another thread" : "At no data access"}</td>
+                <td>{REASON_WORDS[reason]}</td>
                 <td class="number">{count(samples.unattributed[reason] ?? 0)}</td>
                 <td class="number muted">{percent((samples.unattributed[reason] ?? 0) / Math.max(1, samples.recorded))}</td>
               </tr>

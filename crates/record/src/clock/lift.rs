@@ -100,6 +100,12 @@ pub enum Effect {
         wide: bool,
         test: bool,
     },
+    /// The same of the lowest bytes.
+    CompareBytes {
+        a: u8,
+        b: Value,
+        test: bool,
+    },
     /// Moves the stack pointer by that many bytes (push, pop).
     Stack {
         by: i64,
@@ -136,6 +142,8 @@ pub struct Op {
     pub repeats: bool,
     /// `pause` and its kin: the thread waits for another one.
     pub waits: bool,
+    /// In a loop that waits for another thread: index of its first instruction.
+    pub spin: Option<u32>,
     /// A system call: what took the time is in the kernel.
     pub enters_kernel: bool,
     /// Where code goes on that is not followed; without meaning unless the effect is [`Effect::Leave`].
@@ -183,6 +191,7 @@ impl Code {
             ops.push(op);
             leader = instruction.flow_control() != FlowControl::Next;
         }
+        super::spin::mark(&mut ops, bytes, start);
         // It stays for the whole recording.
         ops.shrink_to_fit();
         let mut code = Self { ops, whole };
@@ -294,6 +303,7 @@ fn lift(i: &Instruction, factory: &mut InstructionInfoFactory, leader: bool) -> 
         leader,
         repeats: (i.has_rep_prefix() || i.has_repne_prefix()) && i.is_string_instruction(),
         enters_kernel: i.mnemonic() == Mnemonic::Syscall,
+        spin: None,
         waits: matches!(i.mnemonic(), Mnemonic::Pause | Mnemonic::Tpause | Mnemonic::Umwait | Mnemonic::Mwaitx),
         leaves: match i.flow_control() {
             FlowControl::Call => Leaves::Call(i.is_call_near().then(|| i.near_branch_target())),
@@ -398,6 +408,18 @@ fn effect(i: &Instruction) -> Effect {
             }
             _ => None,
         },
+        M::Cmp | M::Test if i.op0_kind() == OpKind::Register && i.op0_register().is_gpr8() => {
+            let low = |r: Register| {
+                let high = matches!(r, Register::AH | Register::BH | Register::CH | Register::DH);
+                (r.is_gpr8() && !high).then(|| r.full_register().number() as u8)
+            };
+            let b = match i.op1_kind() {
+                OpKind::Register => low(i.op1_register()).map(Value::Register),
+                _ => i.try_immediate(1).ok().map(|v| Value::Immediate(v as i64)),
+            };
+            let test = i.mnemonic() == M::Test;
+            low(i.op0_register()).zip(b).map(|(a, b)| Effect::CompareBytes { a, b, test })
+        }
         M::Cmp | M::Test => {
             to.zip(second()).map(|(a, b)| Effect::Compare { a, b, wide, test: i.mnemonic() == M::Test })
         }

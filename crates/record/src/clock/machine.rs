@@ -137,6 +137,17 @@ impl Machine {
                     };
                 }
             }
+            Effect::CompareBytes { a, b, test } => {
+                // In the upper byte of a word they give the same flags (but for parity, which no loop asks for).
+                if let Some((a, b)) = self.register(a).zip(self.value(b)) {
+                    let (a, b) = (a << 24 & 0xffff_ffff, b << 24 & 0xffff_ffff);
+                    if test {
+                        self.set_logic_flags(a & b, false)
+                    } else {
+                        self.sum(a, b, true, false)
+                    };
+                }
+            }
             Effect::Stack { by, writes } => {
                 self.known &= !op.writes | 1 << super::lift::STACK_POINTER;
                 if let Some(r) = writes {
@@ -187,7 +198,7 @@ impl Machine {
                     self.set(super::lift::STACK_POINTER, before, true);
                 }
             }
-            Effect::Compare { .. } | Effect::Jump { .. } | Effect::Branch { .. } => {}
+            Effect::Compare { .. } | Effect::CompareBytes { .. } | Effect::Jump { .. } | Effect::Branch { .. } => {}
             Effect::Leave => self.known = 0,
             _ => self.known &= !op.writes,
         }

@@ -18,4 +18,5 @@ mod frame;
 pub mod lift;
 pub mod machine;
 pub mod rules;
+mod spin;
 pub mod tick;

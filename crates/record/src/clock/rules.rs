@@ -5,11 +5,13 @@
 //! through the block makes each access once. Of a large block some of the accesses stand for all, in turn ([`chosen`]).
 
 use numamma_trace::Rule;
+use rustc_hash::FxHashMap;
 
 use super::choice::chosen;
 use super::frame::Frame;
 use super::lift::{Code, Effect, Operand};
 use super::machine::Machine;
+use super::spin::Rounds;
 
 /// Instructions that rule "forward" follows before it gives up.
 const FORWARD_LIMIT: usize = 96;
@@ -37,6 +39,8 @@ pub struct Recovery {
     blocks: Vec<u32>,
     /// By operand: samples that chose it, and those of them that recovered it.
     operands: Vec<[Tried; 2]>,
+    /// What samples told of loops that wait, by their first instruction.
+    spins: FxHashMap<u32, Rounds>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +63,11 @@ pub fn accesses(
     found.clear();
     // The sample stands behind the `pause` that took the time, or at one that begins.
     if code.ops[at].waits || (code.whole && at > 0 && !code.ops[at].leader && code.ops[at - 1].waits) {
+        return Rule::SpinWait;
+    }
+    if let Some(head) = code.ops[at].spin
+        && recovery.spins.entry(head).or_default().waits(code, at, machine)
+    {
         return Rule::SpinWait;
     }
     if code.whole && at > 0 && code.ops[at - 1].enters_kernel {
@@ -386,7 +395,9 @@ mod tests {
         // pause; mov eax,[rdi]; test eax,eax; je -8
         let code = [0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf8];
         assert_eq!(run(&code, 0x1002, registers(&[(7, 0x6000)])), []);
-        assert_eq!(run(&code, 0x1004, registers(&[(7, 0x6000)]))[0].addr, 0x6000);
+        // What it waits for has come, or not.
+        assert_eq!(run(&code, 0x1004, registers(&[(7, 0x6000), (0, 1)]))[0].addr, 0x6000);
+        assert_eq!(run(&code, 0x1004, registers(&[(7, 0x6000)])), []);
     }
 
     /// mov rax,[rbp-16]; lea rdx,[8*rax]; mov rax,[rbp-8]; add rax,rdx; mov eax,[rax]; add qword [rbp-16],1; jmp -29: unoptimised code. All

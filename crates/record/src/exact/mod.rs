@@ -122,6 +122,7 @@ impl Session {
             ip: ip as i64,
             addr: addr as i64,
             access: access as i32,
+            caller: 0,
         });
         self.touch(process, thread, addr, time);
     }

@@ -59,6 +59,8 @@ pub enum Record {
         cpu: i32,
         ip: u64,
         addr: u64,
+        /// The word at the stack pointer.
+        top: Option<u64>,
     },
     /// A thread came by a probe. Of the registers there is the stack pointer at least.
     Probe {
@@ -203,7 +205,8 @@ fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
             let (addr, cpu) = (u64_at(body, 32)?, i32_at(body, 40)?);
             // A fault inside the kernel (read() into a fresh buffer): the user's instruction is in the registers.
             let user_ip = u64_at(body, 56).filter(|_| u64_at(body, 48) == Some(ABI_64));
-            Some(Record::Fault { time, pid, tid, cpu, ip: user_ip.unwrap_or(ip), addr })
+            let top = user_ip.and_then(|_| u64_at(stack(body.get(64..)?), 0));
+            Some(Record::Fault { time, pid, tid, cpu, ip: user_ip.unwrap_or(ip), addr, top })
         }
         Source::Probe { number, registers: all } => {
             let registers = match all {

@@ -43,6 +43,10 @@ pub struct Events {
 /// Bytes of the stack that a sample brings: the frame of most functions.
 const STACK_BYTES: u32 = 512;
 
+/// Bytes of the stack that a page fault brings: where `memset` and its like return to. There may be a million faults a second, and
+/// with 256 bytes each a third of them did not fit into the rings.
+const FAULT_STACK_BYTES: u32 = 8;
+
 /// The clock event of a period in nanoseconds of thread time.
 pub fn clock_attr(period: u64) -> Attr {
     Attr {
@@ -134,9 +138,9 @@ impl Events {
         let mut faults = Attr {
             config: attr::SW_PAGE_FAULTS,
             sample_period: 1,
-            sample_type: COMMON | attr::SAMPLE_ADDR | attr::SAMPLE_REGS_USER,
+            sample_type: COMMON | attr::SAMPLE_ADDR | attr::SAMPLE_REGS_USER | attr::SAMPLE_STACK_USER,
             sample_regs_user: IP_MASK,
-            sample_stack_user: 0,
+            sample_stack_user: FAULT_STACK_BYTES,
             flags: FLAGS,
             ..clock.clone()
         };

@@ -41,8 +41,10 @@ impl MappingKind {
             "[stack]" => Self::Stack,
             "//anon" | "" => Self::Anonymous,
             _ if name.starts_with('[') => Self::Kernel,
-            // Shared anonymous memory appears as this deleted file.
-            _ if name.starts_with("/dev/zero") || name.starts_with("/SYSV") => Self::Anonymous,
+            // Shared anonymous memory and huge pages appear as these deleted files.
+            _ if ["/dev/zero", "/SYSV", "/anon_hugepage"].iter().any(|shown| name.starts_with(shown)) => {
+                Self::Anonymous
+            }
             _ if name.starts_with('/') => Self::File,
             _ => Self::Anonymous,
         }
@@ -53,6 +55,17 @@ impl Mapping {
     /// Whether a file (that may be an image) is behind it.
     pub fn is_file(&self) -> bool {
         self.kind == MappingKind::File
+    }
+
+    /// Whether this mapping at `start` shows what `other` at `at` shows: the kernel reports a mapping again when its protection
+    /// changes or when it grows.
+    fn shows_the_same(&self, start: u64, other: &Self, at: u64) -> bool {
+        let linear = |start: u64, offset: u64| start.wrapping_sub(offset);
+        match (self.is_file(), other.is_file()) {
+            (true, true) => self.path == other.path && linear(start, self.offset) == linear(at, other.offset),
+            (false, false) => true,
+            _ => false,
+        }
     }
 }
 
@@ -75,10 +88,20 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    /// Puts a mapping in place, cutting what it covers.
-    pub fn insert(&mut self, start: u64, mapping: Mapping) {
+    /// Puts a mapping in place, cutting what it covers. Returns the address ranges that held something else: it has been
+    /// unmapped, which the kernel does not report.
+    pub fn insert(&mut self, start: u64, mapping: Mapping) -> Vec<(u64, u64)> {
+        let others = self.over(start, mapping.end).filter(|(at, old)| !mapping.shows_the_same(start, old, *at));
+        let replaced = others.map(|(at, old)| (at.max(start), old.end.min(mapping.end))).collect();
         self.remove(start, mapping.end, mapping.from);
         self.by_start.insert(start, mapping);
+        replaced
+    }
+
+    /// The mappings that reach into `start..end`, from the last to the first.
+    pub fn over(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &Mapping)> {
+        let below = std::iter::successors(self.by_start.below(end), |(at, _)| self.by_start.below(*at));
+        below.take_while(move |(_, mapping)| mapping.end > start)
     }
 
     /// Takes `start..end` out; mappings that reach beyond it keep the rest.

@@ -50,8 +50,9 @@ impl Space {
         }
     }
 
-    /// A new mapping, as the kernel reports it. Returns the address ranges of images that it replaced.
-    pub fn map(&mut self, start: u64, mapping: Mapping) -> Vec<(u64, u64)> {
+    /// A new mapping, as the kernel reports it. Returns the address ranges of images that it replaced, and those in which
+    /// something else was mapped.
+    pub fn map(&mut self, start: u64, mapping: Mapping) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
         let gone = if mapping.is_file() {
             Rc::make_mut(&mut self.images).map(start, &mapping)
         } else if self.images.below(mapping.end - 1).is_some_and(|(low, _)| low >= start) {
@@ -59,7 +60,6 @@ impl Space {
         } else {
             Vec::new()
         };
-        self.mappings.insert(start, mapping);
-        gone
+        (gone, self.mappings.insert(start, mapping))
     }
 }

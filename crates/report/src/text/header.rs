@@ -3,7 +3,7 @@
 use numamma_findings::{Findings, Overhead};
 
 use super::{
-    Page,
+    Page, lists,
     style::{Style, clean, shell_word, width},
     units,
 };
@@ -24,6 +24,9 @@ pub fn render(findings: &Findings, page: &Page) -> String {
     out += &page.labelled("  sampler", &sampler(findings, page));
     let label = if is_exact(findings) { "  accesses" } else { "  samples" };
     out += &page.labelled(label, &samples(findings));
+    if let Some(waiting) = waiting(findings, page) {
+        out += &page.labelled("  waiting", &waiting);
+    }
     if let Some(bursts) = bursts(findings, page) {
         out += &page.labelled("  bursts", &bursts);
     }
@@ -110,6 +113,23 @@ fn overhead_by_part(of: Overhead) -> String {
         .collect();
     let recorder = format!("recorder {} of CPU", units::seconds(finite(of.recorder_s)));
     if parts.is_empty() { format!(" ({recorder})") } else { format!(" ({}; {recorder})", parts.join(", ")) }
+}
+
+/// Places of spin loops that are named.
+const WAITING_PLACES: usize = 3;
+
+/// Time in loops that wait for another thread: where, and which part of each thread's time.
+fn waiting(findings: &Findings, page: &Page) -> Option<String> {
+    let waiting = findings.waiting.as_ref()?;
+    let mut parts = vec![format!("{} of thread time", units::percent(finite(waiting.share)))];
+    parts.extend(waiting.places.iter().take(WAITING_PLACES).map(|of| {
+        let place = lists::place(&of.function, &of.file, of.line);
+        format!("T{} {} {}", of.thread, units::percent(finite(of.share)), clean(&place, page.pen.unicode))
+    }));
+    if let Some(rest @ [_, ..]) = waiting.places.get(WAITING_PLACES..) {
+        parts.push(format!("{} more", rest.len()));
+    }
+    Some(parts.join(page.pen.dot()))
 }
 
 /// Numbers that may be off by less need no word.

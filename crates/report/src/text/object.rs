@@ -132,7 +132,10 @@ fn first_touches(object: &Object, page: &Page) -> String {
             Cell::new(format!("  {}", units::grouped(touch.pages))),
             Cell::new(units::percent(touch.pages as f64 / total.max(1) as f64)),
             Cell::new(format!("T{}", touch.thread)),
-            Cell::new(lists::place(&touch.function, &touch.file, touch.line)),
+            Cell::new(match touch.via.as_str() {
+                "" => lists::place(&touch.function, &touch.file, touch.line),
+                via => format!("{} ({via})", lists::place(&touch.function, &touch.file, touch.line)),
+            }),
         ]);
     }
     let mut out = page.heading("First touches") + &table.render(page.width, &page.pen);

@@ -128,6 +128,7 @@ pub fn object(id: usize, name: &str, kind: &str, bytes: u64, share: f64, threads
             function: "initialise".into(),
             file: "/home/ada/src/stencil/main.cpp".into(),
             line: 88,
+            via: String::new(),
             pages: bytes / 4096,
         }],
         ..Object::default()
