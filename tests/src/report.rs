@@ -148,6 +148,12 @@ pub struct Object {
     pub first_touch: Vec<FirstTouch>,
     pub pattern: Pattern,
     #[serde(default)]
+    pub instance_patterns: Vec<InstancePattern>,
+    #[serde(default)]
+    pub advice: Option<Advice>,
+    #[serde(default)]
+    pub instance_table: Vec<Instance>,
+    #[serde(default)]
     pub page_bytes: Option<u64>,
     #[serde(default)]
     pub page_table: Option<Vec<Page>>,
@@ -215,6 +221,8 @@ pub struct FirstTouch {
     #[serde(default)]
     pub via: String,
     pub pages: u64,
+    #[serde(default)]
+    pub recycled: bool,
 }
 
 /// How threads share it.
@@ -226,11 +234,46 @@ pub struct Pattern {
     pub period_bytes: u64,
 }
 
+/// Instances that threads share in one way.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct InstancePattern {
+    pub kind: String,
+    pub instances: u64,
+    pub threads: u64,
+    pub block_bytes: u64,
+}
+
+/// What to do about an object.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Advice {
+    pub kind: String,
+    pub text: String,
+    pub thread: usize,
+    pub line: u32,
+    pub share: f64,
+}
+
+/// One instance of an object that was asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Instance {
+    pub instance: u64,
+    pub bytes: u64,
+    pub first_page: Option<u64>,
+    pub threads: Vec<ThreadShare>,
+    pub first_touch: Vec<FirstTouch>,
+    pub pattern: Pattern,
+}
+
 /// One page of an object that was asked for.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Page {
     pub page: u64,
+    #[serde(default)]
+    pub instance: Option<u64>,
     pub node: Option<i32>,
     pub owner: Option<usize>,
     pub samples: u64,

@@ -1,6 +1,7 @@
 // Reports as the analysis would make them, with a known content: samples are drawn from a model of each object, and every
 // number of the report is counted from them.
 
+import { NO_PATTERN } from "../src/data/decode.ts";
 import type { Accesses, DataObject, FirstTouch, Pattern, Site, Thread } from "../src/data/types.ts";
 
 const PAGE = 4096;
@@ -124,7 +125,7 @@ function objectOf(m: Model, id: number, o: Options, all: number, rnd: () => numb
   for (const p of pages) if (p.node !== null) nodes[p.node] = (nodes[p.node] ?? 0) + 1;
   const first_touch: FirstTouch[] = [...touches]
     .sort((a, b) => b[1] - a[1])
-    .map(([thread, n]) => ({ thread, ...m.touched, pages: n }));
+    .map(([thread, n]) => ({ thread, ...m.touched, pages: n, recycled: false }));
   return {
     id,
     name: m.name,
@@ -143,6 +144,8 @@ function objectOf(m: Model, id: number, o: Options, all: number, rnd: () => numb
       .map(([thread, n]) => ({ thread, cost_share: n / samples.length, access_share: n / samples.length, error: 0.004 })),
     first_touch,
     pattern: m.pattern,
+    instance_patterns: [],
+    advice: null,
     nodes,
     detail: {
       page_bytes: PAGE,
@@ -287,7 +290,7 @@ const stackOf = (name: string) => [name, "main src/triad.c:88", "__libc_start_ca
 
 /** Four threads, seven objects: the report that the README could show. */
 export function typical() {
-  const p = (kind: string, block_bytes = 0, period_bytes = 0, confidence = 0.99): Pattern => ({ kind, block_bytes, period_bytes, confidence });
+  const p = (kind: string, block_bytes = 0, period_bytes = 0, confidence = 0.99): Pattern => ({ ...NO_PATTERN, kind, block_bytes, period_bytes, confidence });
   const init = { function: "init._omp_fn.0", file: "/home/user/src/triad.c", line: 52 };
   const alone = { function: "read_input", file: "/home/user/src/triad.c", line: 71 };
   return findings({
@@ -313,7 +316,7 @@ export function typical() {
 export function large() {
   const bytes = 10000 * PAGE;
   const init = { function: "setup", file: "/home/user/solver/field.f90", line: 310 };
-  const p = (kind: string, block_bytes = 0, period_bytes = 0): Pattern => ({ kind, block_bytes, period_bytes, confidence: 0.97 });
+  const p = (kind: string, block_bytes = 0, period_bytes = 0): Pattern => ({ ...NO_PATTERN, kind, block_bytes, period_bytes, confidence: 0.97 });
   return findings({
     threads: 128,
     nodes: 8,

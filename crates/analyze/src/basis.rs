@@ -16,7 +16,7 @@ pub fn basis(analysis: &Analysis<'_>) -> Result<Basis, TraceError> {
     let Analysis { tables, groups, counters, touches, .. } = analysis;
     let nodes = PageNodes::read(analysis.dataset, tables.page_bytes)?;
     // What the findings list depends on the pages that were only touched, too.
-    let order = order(groups, counters, &pages_by_group(groups, counters, touches, &nodes));
+    let order = order(groups, counters, &pages_by_group(tables, groups, counters, touches, &nodes));
     let objects = order.iter().map(|&number| {
         let (group, count) = (&groups.groups[number as usize], &counters.groups[number as usize]);
         ObjectBasis {
@@ -26,7 +26,7 @@ pub fn basis(analysis: &Analysis<'_>) -> Result<Basis, TraceError> {
                 known: count.located,
                 samples: count.located_samples,
             },
-            pages: pages(group, count),
+            pages: pages(group, count, tables.page_bytes),
         }
     });
     let positions: FxHashMap<i32, usize> =
@@ -59,7 +59,7 @@ fn identity(tables: &Tables, group: &Group) -> Identity {
     }
 }
 
-fn pages(group: &Group, count: &GroupCount) -> Result<Vec<OwnedPage>, NoPages> {
+fn pages(group: &Group, count: &GroupCount, page_bytes: u64) -> Result<Vec<OwnedPage>, NoPages> {
     if matches!(group.kind, ObjectKind::Stack | ObjectKind::Tls) {
         return Err(NoPages::OfThread);
     }
@@ -67,15 +67,16 @@ fn pages(group: &Group, count: &GroupCount) -> Result<Vec<OwnedPage>, NoPages> {
     if group.is_unknown_objects() && group.instances > 1 {
         return Err(NoPages::NotTracked);
     }
-    if !group.by_offset {
-        return Err(NoPages::SmallInstances);
+    if group.touched > 1 {
+        let small = group.bytes < page_bytes;
+        return Err(if small { NoPages::SmallInstances } else { NoPages::SeveralInstances });
     }
     let owned = count.pages.iter().filter_map(|(key, page)| {
         Some(OwnedPage {
             page: key.page,
-            thread: most(&page.by_thread)?,
+            thread: page.users.owner()?,
             node: most(&page.by_node),
-            accesses: page.by_thread.iter().map(|(_, accesses)| accesses).sum(),
+            accesses: page.users.threads.iter().map(|of| of.accesses).sum(),
         })
     });
     let mut owned: Vec<OwnedPage> = owned.collect();

@@ -77,6 +77,60 @@ pub struct GroupCount {
     /// Accesses by the ground that their number stands on.
     pub grounds: FxHashMap<i32, f64>,
     pub pages: FxHashMap<PageKey, PageCount>,
+    /// By number of the instance.
+    pub instances: FxHashMap<u32, Users>,
+}
+
+/// What a thread did with a page or an instance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThreadUse {
+    pub thread: i32,
+    /// Accesses, see [`weight`].
+    pub accesses: f64,
+    /// Samples with an access there, each once whatever its number of accesses; of counts, the accesses.
+    pub samples: u64,
+    /// Nanoseconds.
+    pub cost: i64,
+}
+
+/// The threads that used a page or an instance.
+#[derive(Clone, Debug, Default)]
+pub struct Users {
+    /// In order of the threads: a map would take more memory, and few threads use a page.
+    pub threads: Vec<ThreadUse>,
+    /// Thread and time of the last row: rows of one sample come one after the other.
+    last: (i32, i64),
+}
+
+impl Users {
+    fn add(&mut self, row: &SampleRow) {
+        let at = match self.threads.binary_search_by_key(&row.thread, |of| of.thread) {
+            Ok(at) => at,
+            Err(at) => {
+                self.threads.insert(at, ThreadUse { thread: row.thread, accesses: 0.0, samples: 0, cost: 0 });
+                at
+            }
+        };
+        let of = &mut self.threads[at];
+        of.accesses += weight(row);
+        of.cost += row.cost;
+        let is_new = std::mem::replace(&mut self.last, (row.thread, row.time)) != (row.thread, row.time);
+        of.samples += match row.rule == Rule::Exact as i32 {
+            true => row.accesses as u64,
+            false => u64::from(is_new),
+        };
+    }
+
+    /// Samples of all threads.
+    pub fn samples(&self) -> u64 {
+        self.threads.iter().map(|of| of.samples).sum()
+    }
+
+    /// The thread with most accesses; the first of several with as many.
+    pub fn owner(&self) -> Option<i32> {
+        let most = |a: &&ThreadUse, b: &&ThreadUse| a.accesses.total_cmp(&b.accesses).then(b.thread.cmp(&a.thread));
+        self.threads.iter().max_by(most).map(|of| of.thread)
+    }
 }
 
 /// What is counted of a page of a group.
@@ -86,10 +140,7 @@ pub struct PageCount {
     pub address: PageAddress,
     /// Samples that carry cost.
     pub samples: u64,
-    /// Accesses that were seen, spread ones too.
-    pub seen: u64,
-    /// Accesses by thread, in order of the threads: a map would take more memory, and few threads use a page.
-    pub by_thread: Vec<(i32, f64)>,
+    pub users: Users,
     /// Accesses by node of the CPU, in order of the nodes; empty on a machine with one node.
     pub by_node: Vec<(i32, f64)>,
     /// Who touched it first, if it was before the object's time; else see [`Touches::in_life`].
@@ -224,16 +275,15 @@ pub fn count(
                 *count.grounds.entry(row.ground).or_default() += f64::from(row.accesses) * ways(row);
             }
 
-            let object = &tables.objects[object];
-            let key = page_key(&groups.groups[group as usize], object, addr, tables.page_bytes);
+            count.instances.entry(groups.instance[object]).or_default().add(row);
+            let key = page_key(groups, tables, object, addr);
             let address = (process, addr / tables.page_bytes);
             let page = match count.pages.entry(key) {
                 Entry::Occupied(page) => page.into_mut(),
                 Entry::Vacant(page) => page.insert(PageCount {
                     address,
                     samples: 0,
-                    seen: 0,
-                    by_thread: Vec::new(),
+                    users: Users::default(),
                     by_node: Vec::new(),
                     touched_before: match touches.in_life.contains_key(&(group, key)) {
                         true => None,
@@ -242,8 +292,7 @@ pub fn count(
                 }),
             };
             page.samples += samples;
-            page.seen += samples.max(1);
-            add(&mut page.by_thread, row.thread, weight(row));
+            page.users.add(row);
             if !several_nodes {
                 continue;
             }
@@ -267,7 +316,7 @@ pub fn count(
     Ok(counters)
 }
 
-/// Adds to the accesses of a thread or node.
+/// Adds to the accesses of a node.
 fn add(to: &mut Vec<(i32, f64)>, whose: i32, accesses: f64) {
     match to.binary_search_by_key(&whose, |(of, _)| *of) {
         Ok(at) => to[at].1 += accesses,

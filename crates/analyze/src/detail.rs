@@ -2,43 +2,34 @@
 
 use numamma_attribute::Cursor;
 use numamma_findings::{Detail, Findings, FirstTouch, Page, Point};
-use numamma_trace::{Access, SampleRow, TraceError};
-use rustc_hash::FxHashMap;
+use numamma_trace::{Access, ObjectKind, SampleRow, TraceError};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Analysis;
-use crate::counters::{Counters, PageCount, most};
+use crate::counters::{Counters, PageCount, Users};
 use crate::first_touch::{Touch, Touches};
-use crate::groups::{GroupId, Groups, file_name};
-use crate::pages::{PageKey, PageNodes, page_key};
+use crate::groups::{Group, GroupId, Groups, file_name};
+use crate::instances;
+use crate::pages::{PageAddress, PageKey, PageNodes, SMALL, page_key};
 use crate::summary::{Tables, order};
 
 /// A page of a group that was sampled or first touched.
 #[derive(Debug, Default)]
 pub struct GroupPage {
     pub key: PageKey,
+    /// Where it lay when it was first sampled or touched.
+    pub address: PageAddress,
     pub node: Option<i32>,
     pub samples: u64,
-    /// Accesses that were seen.
-    pub seen: u64,
-    pub by_thread: Vec<(i32, f64)>,
+    pub users: Users,
     pub first_touch: Option<Touch>,
-}
-
-impl GroupPage {
-    /// Thread with most accesses.
-    pub fn owner(&self) -> Option<i32> {
-        most(&self.by_thread)
-    }
-
-    /// Share of the accesses that are the owner's.
-    pub fn exclusive(&self) -> f64 {
-        let most = self.by_thread.iter().map(|(_, n)| *n).fold(0.0, f64::max);
-        crate::statistics::ratio(most, self.by_thread.iter().map(|(_, n)| *n).sum())
-    }
+    /// Whether it was first touched as memory of an object that lay there before.
+    pub recycled: bool,
 }
 
 /// The pages of each group, ascending.
 pub fn pages_by_group(
+    tables: &Tables,
     groups: &Groups,
     counters: &Counters,
     touches: &Touches,
@@ -53,17 +44,23 @@ pub fn pages_by_group(
         let mut pages: Vec<GroupPage> = count
             .pages
             .iter()
-            .map(|(&key, page): (&PageKey, &PageCount)| GroupPage {
-                key,
-                node: nodes.node(page.address),
-                samples: page.samples,
-                seen: page.seen,
-                by_thread: page.by_thread.clone(),
-                first_touch: touched.remove(&key).or(page.touched_before),
+            .map(|(&key, page): (&PageKey, &PageCount)| {
+                let in_life = touched.remove(&key);
+                let before = page.touched_before.filter(|_| in_life.is_none());
+                GroupPage {
+                    key,
+                    address: page.address,
+                    node: nodes.node(page.address),
+                    samples: page.samples,
+                    users: page.users.clone(),
+                    first_touch: in_life.or(before),
+                    recycled: before.is_some_and(|touch| key.instance != SMALL && is_of_another(tables, &touch)),
+                }
             })
             .collect();
         pages.extend(touched.into_iter().map(|(key, touch)| GroupPage {
             key,
+            address: (touch.process, touch.page),
             first_touch: Some(touch),
             ..GroupPage::default()
         }));
@@ -73,21 +70,37 @@ pub fn pages_by_group(
     all
 }
 
-/// First touches by thread and source line, most pages first.
-pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch> {
-    let mut lines: FxHashMap<(i32, TouchPlace), u64> = FxHashMap::default();
-    for touch in pages.iter().filter_map(|page| page.first_touch) {
-        *lines.entry((touch.thread, touch_place(tables, &touch))).or_default() += 1;
+/// Whether a touch from before an object's time was one of memory that another object had. What a call that allocates
+/// touches itself (the zeros of calloc, the allocator's header) is nobody's object yet.
+fn is_of_another(tables: &Tables, touch: &Touch) -> bool {
+    let kind = touch.object.and_then(|object| ObjectKind::from_name(&tables.objects[object as usize].kind));
+    matches!(kind, Some(ObjectKind::Heap | ObjectKind::Stack | ObjectKind::Tls | ObjectKind::Annotated))
+}
+
+/// Distinct pages in memory: instances that live one after the other may lie in the same ones.
+pub fn distinct(pages: &[GroupPage]) -> u64 {
+    pages.iter().map(|page| page.address).collect::<FxHashSet<_>>().len() as u64
+}
+
+/// First touches by thread and source line, most pages first. Each touch counts once, however many instances have lain in
+/// its page since.
+pub fn first_touch_lines<'a>(tables: &Tables, pages: impl Iterator<Item = &'a GroupPage>) -> Vec<FirstTouch> {
+    let mut lines: FxHashMap<(i32, TouchPlace, bool), u64> = FxHashMap::default();
+    let mut seen: FxHashSet<(PageAddress, i64)> = FxHashSet::default();
+    for page in pages {
+        let Some(touch) = page.first_touch.filter(|touch| seen.insert((page.address, touch.time))) else { continue };
+        *lines.entry((touch.thread, touch_place(tables, &touch), page.recycled)).or_default() += 1;
     }
     let mut lines: Vec<FirstTouch> = lines
         .into_iter()
-        .map(|((thread, (function, file, line, via)), pages)| FirstTouch {
+        .map(|((thread, (function, file, line, via), recycled), pages)| FirstTouch {
             thread: thread.max(0) as usize,
             function,
             file,
             line: line.max(0) as u32,
             via,
             pages,
+            recycled,
         })
         .collect();
     lines.sort_by(|a, b| {
@@ -97,10 +110,10 @@ pub fn first_touch_lines(tables: &Tables, pages: &[GroupPage]) -> Vec<FirstTouch
 }
 
 /// Function, file, line, and the function of a run-time library that was called there.
-type TouchPlace = (String, String, i32, String);
+pub type TouchPlace = (String, String, i32, String);
 
 /// Where the program touched a page.
-fn touch_place(tables: &Tables, touch: &Touch) -> TouchPlace {
+pub fn touch_place(tables: &Tables, touch: &Touch) -> TouchPlace {
     let code = |ip| tables.code(touch.process, ip);
     let by = code(touch.ip);
     if by.is_some_and(|row| file_name(&row.module).starts_with("libnumamma")) {
@@ -130,42 +143,114 @@ fn plain_function(function: &str) -> &str {
     plain[..end.unwrap_or(plain.len())].trim_end_matches('_')
 }
 
-/// Fills in the details of the objects with those ids.
-pub fn fill(analysis: &Analysis<'_>, findings: &mut Findings, ids: &[usize], most: usize) -> Result<(), TraceError> {
+/// How the pages of a group are numbered in its detail.
+struct Numbering {
+    /// As [`Detail::page_basis`].
+    basis: &'static str,
+    /// Number of the first page of each instance whose pages are its own.
+    first: FxHashMap<u32, u64>,
+    /// Numbers of the pages that small instances share.
+    small: FxHashMap<PageKey, u64>,
+    /// Largest offset.
+    span_bytes: u64,
+}
+
+impl Numbering {
+    /// `only`: of one instance alone.
+    fn new(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], only: Option<u32>) -> Self {
+        let Analysis { tables, groups, .. } = analysis;
+        let group = &groups.groups[id as usize];
+        let mut paged: Vec<usize> = (0..tables.objects.len())
+            .filter(|&object| groups.of_object[object] == Some(id))
+            .filter(|&object| is_paged(group, tables, object))
+            .filter(|&object| only.is_none_or(|only| groups.instance[object] == only))
+            .collect();
+        paged.sort_by_key(|&object| groups.instance[object]);
+        let mut first = FxHashMap::default();
+        let mut next = 0;
+        for &object in &paged {
+            first.insert(groups.instance[object], next);
+            next += instances::pages_of(&tables.objects[object], tables.page_bytes);
+        }
+        let shared = pages.iter().map(|page| page.key).filter(|key| key.instance == SMALL && only.is_none());
+        let small: FxHashMap<PageKey, u64> = shared.enumerate().map(|(n, key)| (key, next + n as u64)).collect();
+        let one = group.touched == 1 || only.is_some();
+        let basis = match (one, paged.is_empty()) {
+            (true, _) => "offset",
+            (false, false) => "instances",
+            (false, true) => "address",
+        };
+        let span_bytes = match (one, paged.first()) {
+            (true, Some(&object)) => tables.objects[object].bytes.max(0) as u64,
+            _ => (next + small.len() as u64) * tables.page_bytes,
+        };
+        Self { basis, first, small, span_bytes }
+    }
+
+    fn page(&self, key: PageKey) -> Option<u64> {
+        match key.instance {
+            SMALL => self.small.get(&key).copied(),
+            instance => Some(self.first.get(&instance)? + key.page),
+        }
+    }
+}
+
+/// Whether an instance's pages are told apart from those of others of its group.
+pub fn is_paged(group: &Group, tables: &Tables, object: usize) -> bool {
+    group.touched == 1 || tables.objects[object].bytes as u64 >= tables.page_bytes
+}
+
+/// Fills in the details of the objects with those ids; `instance`: of that instance alone.
+pub fn fill(
+    analysis: &Analysis<'_>,
+    findings: &mut Findings,
+    ids: &[usize],
+    instance: Option<u32>,
+    most: usize,
+) -> Result<(), TraceError> {
     let (tables, groups) = (&analysis.tables, &analysis.groups);
     let nodes = PageNodes::read(analysis.dataset, tables.page_bytes)?;
-    let mut pages = pages_by_group(groups, &analysis.counters, &analysis.touches, &nodes);
+    let mut pages = pages_by_group(tables, groups, &analysis.counters, &analysis.touches, &nodes);
     let order = order(groups, &analysis.counters, &pages);
     let wanted: FxHashMap<GroupId, usize> = ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();
-    // Pages by address are numbered in their order; points need the numbers.
-    let numbers: FxHashMap<GroupId, FxHashMap<PageKey, u64>> = wanted
+    let numberings: FxHashMap<GroupId, Numbering> = wanted
         .keys()
-        .map(|&group| {
-            let pages = &pages[group as usize];
-            (group, pages.iter().enumerate().map(|(n, page)| (page.key, n as u64)).collect())
-        })
+        .map(|&group| (group, Numbering::new(analysis, group, &pages[group as usize], instance)))
         .collect();
-    let mut points = points(analysis, &wanted, &numbers, most)?;
+    let mut points = points(analysis, &numberings, instance, most)?;
     for (&group, &id) in &wanted {
-        let by_offset = groups.groups[group as usize].by_offset;
+        let numbering = &numberings[&group];
         let own = std::mem::take(&mut pages[group as usize]);
         let (drawn, of) = points.remove(&group).unwrap_or_default();
-        let count = own.len() as u64;
+        let several = groups.groups[group as usize].touched > 1;
+        let listed = match several {
+            true => instances::list(analysis, group, &own, &numbering.first),
+            false => Vec::new(),
+        };
         let object = &mut findings.objects[id];
         object.detail = Some(Detail {
             page_bytes: tables.page_bytes,
-            page_basis: if by_offset { "offset" } else { "address" }.into(),
-            span_bytes: if by_offset { object.bytes } else { count * tables.page_bytes },
+            page_basis: numbering.basis.into(),
+            span_bytes: numbering.span_bytes,
+            instances_of: u64::from(groups.groups[group as usize].touched),
+            instances: listed,
             pages: own
                 .into_iter()
-                .enumerate()
-                .map(|(n, page)| Page {
-                    page: if by_offset { page.key.page } else { n as u64 },
-                    node: page.node,
-                    owner: page.owner().map(|t| t.max(0) as usize),
-                    samples: page.samples,
-                    first_touch_thread: page.first_touch.map(|t| t.thread.max(0) as usize),
-                    by_thread: page.by_thread.iter().map(|&(t, n)| (t.max(0) as usize, n)).collect(),
+                .filter_map(|page| {
+                    Some(Page {
+                        page: numbering.page(page.key)?,
+                        instance: (several && page.key.instance != SMALL).then_some(page.key.instance.into()),
+                        node: page.node,
+                        owner: page.users.owner().map(|t| t.max(0) as usize),
+                        samples: page.samples,
+                        first_touch_thread: page.first_touch.map(|t| t.thread.max(0) as usize),
+                        by_thread: page
+                            .users
+                            .threads
+                            .iter()
+                            .map(|of| (of.thread.max(0) as usize, of.accesses))
+                            .collect(),
+                    })
                 })
                 .collect(),
             points: drawn,
@@ -182,8 +267,8 @@ type Drawn = (Vec<Point>, u64);
 /// same ones.
 fn points(
     analysis: &Analysis<'_>,
-    wanted: &FxHashMap<GroupId, usize>,
-    numbers: &FxHashMap<GroupId, FxHashMap<PageKey, u64>>,
+    numberings: &FxHashMap<GroupId, Numbering>,
+    instance: Option<u32>,
     most: usize,
 ) -> Result<FxHashMap<GroupId, Drawn>, TraceError> {
     let (tables, groups) = (&analysis.tables, &analysis.groups);
@@ -196,15 +281,18 @@ fn points(
             let process = tables.process_of(row.thread);
             let addr = row.addr as u64;
             let Some(object) = groups.index.find(process, addr, row.time, &mut cursor) else { continue };
-            let Some(group) = groups.of_object[object].filter(|group| wanted.contains_key(group)) else { continue };
-            let row_of = &tables.objects[object];
-            let key = page_key(&groups.groups[group as usize], row_of, addr, tables.page_bytes);
-            let offset = match groups.groups[group as usize].by_offset {
-                true => addr - row_of.addr as u64,
-                false => {
-                    numbers[&group].get(&key).copied().unwrap_or_default() * tables.page_bytes
-                        + addr % tables.page_bytes
-                }
+            let Some(group) = groups.of_object[object] else { continue };
+            let Some(numbering) = numberings.get(&group) else { continue };
+            if instance.is_some_and(|instance| groups.instance[object] != instance) {
+                continue;
+            }
+            let key = page_key(groups, tables, object, addr);
+            let offset = match numbering.first.get(&key.instance) {
+                Some(first) => first * tables.page_bytes + (addr - tables.objects[object].addr as u64),
+                None => match numbering.page(key) {
+                    Some(page) => page * tables.page_bytes + addr % tables.page_bytes,
+                    None => continue,
+                },
             };
             let point = Point {
                 t: (row.time - start) as f64 / 1e9,

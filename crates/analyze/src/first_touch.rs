@@ -24,6 +24,10 @@ pub struct Touch {
     pub caller: i64,
     /// Whether it only read.
     pub read: bool,
+    /// Number of the page in the address space.
+    pub page: u64,
+    /// The object that was there, as a row of the objects table.
+    pub object: Option<u32>,
 }
 
 impl Touch {
@@ -58,11 +62,24 @@ impl Touches {
                 let process = tables.process_of(row.thread);
                 let addr = row.addr as u64;
                 let read = row.access == Access::Read as i32;
-                let touch = Touch { time: row.time, thread: row.thread, process, ip: row.ip, caller: row.caller, read };
-                touches.by_page.entry((process, addr / tables.page_bytes)).or_default().push(touch);
-                let Some(object) = groups.index.find(process, addr, row.time, &mut cursor) else { continue };
+                let object = groups.index.find(process, addr, row.time, &mut cursor);
+                let object = object.filter(|&object| groups.of_object[object].is_some());
+                let number = object.map(|object| object as u32);
+                let page = addr / tables.page_bytes;
+                let touch = Touch {
+                    time: row.time,
+                    thread: row.thread,
+                    process,
+                    ip: row.ip,
+                    caller: row.caller,
+                    read,
+                    page,
+                    object: number,
+                };
+                touches.by_page.entry((process, page)).or_default().push(touch);
+                let Some(object) = object else { continue };
                 let Some(group) = groups.of_object[object] else { continue };
-                let key = page_key(&groups.groups[group as usize], &tables.objects[object], addr, tables.page_bytes);
+                let key = page_key(groups, tables, object, addr);
                 let first = touches.in_life.entry((group, key)).or_insert(touch);
                 if touch.rank() < first.rank() {
                     *first = touch;

@@ -27,13 +27,10 @@ pub struct Group {
     pub instances: u64,
     /// Largest instance.
     pub bytes: u64,
-    /// Whether pages are counted from the start of each instance; else by address.
-    pub by_offset: bool,
     /// Address of a variable from the start of its module; 0 if it has none.
     pub module_offset: i64,
-    smallest: u64,
-    /// Instances that were touched.
-    rows: u64,
+    /// Instances that were touched: those with a row in the objects table.
+    pub touched: u32,
 }
 
 impl Group {
@@ -57,6 +54,8 @@ pub struct Groups {
     pub groups: Vec<Group>,
     /// Group of each row of the objects table; `None` for memory that is nobody's object.
     pub of_object: Vec<Option<GroupId>>,
+    /// Number of each row of the objects table among the touched instances of its group, oldest first.
+    pub instance: Vec<u32>,
     /// Finds objects.
     pub index: Index,
 }
@@ -92,22 +91,35 @@ impl Groups {
             });
             let group = &mut groups[id as usize];
             let bytes = row.bytes as u64;
-            group.rows += 1;
+            group.touched += 1;
             group.bytes = group.bytes.max(bytes);
-            group.smallest = group.smallest.min(bytes);
             if row.site != NONE && listed.insert((id, row.site)) {
                 group.sites.push(row.site);
             }
             of_object.push(Some(id));
         }
         for group in &mut groups {
-            group.by_offset = group.rows == 1 || group.smallest >= tables.page_bytes;
             // Only instances that were touched have rows; the sites know of all.
             let made = group.site.map_or(0, |site| tables.allocations(site));
-            group.instances = group.rows.max(made as u64);
+            group.instances = u64::from(group.touched).max(made as u64);
         }
-        Self { groups, of_object, index: Index::new(&tables.objects) }
+        let instance = numbered(&tables.objects, &of_object, groups.len());
+        Self { groups, of_object, instance, index: Index::new(&tables.objects) }
     }
+}
+
+/// The number of each object among those of its group, by age and then by address.
+fn numbered(objects: &[ObjectRow], of_object: &[Option<GroupId>], groups: usize) -> Vec<u32> {
+    let mut by_age: Vec<usize> = (0..objects.len()).filter(|&object| of_object[object].is_some()).collect();
+    by_age.sort_by_key(|&object| (objects[object].start_time, objects[object].process, objects[object].addr));
+    let mut next = vec![0; groups];
+    let mut numbers = vec![0; objects.len()];
+    for object in by_age {
+        let Some(group) = of_object[object] else { continue };
+        numbers[object] = next[group as usize];
+        next[group as usize] += 1;
+    }
+    numbers
 }
 
 fn key(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Key {
@@ -157,13 +169,11 @@ fn new_group(tables: &Tables, kind: ObjectKind, row: &ObjectRow) -> Group {
         sites: Vec::new(),
         instances: 0,
         bytes: 0,
-        by_offset: true,
         module_offset: match kind {
             ObjectKind::Static | ObjectKind::Section => tables.module_offset(row),
             _ => 0,
         },
-        smallest: u64::MAX,
-        rows: 0,
+        touched: 0,
     }
 }
 
@@ -262,10 +272,8 @@ mod tests {
             sites: Vec::new(),
             instances: 1,
             bytes: 1,
-            by_offset: true,
             module_offset: 0,
-            smallest: 1,
-            rows: 1,
+            touched: 1,
         }
     }
 

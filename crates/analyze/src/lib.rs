@@ -10,11 +10,13 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod advice;
 mod basis;
 mod counters;
 mod detail;
 mod first_touch;
 mod groups;
+mod instances;
 mod lines;
 mod pages;
 mod pattern;
@@ -65,10 +67,13 @@ impl<'a> Analysis<'a> {
     }
 
     /// What was found, with the details of the objects with those ids: their pages, and at most `points` samples over
-    /// time of each.
-    pub fn detailed(&self, ids: &[usize], points: usize) -> Result<Findings, TraceError> {
+    /// time of each. `instance`: of that instance alone, see [`numamma_findings::Instance::instance`].
+    ///
+    /// # Errors
+    /// If a table cannot be read.
+    pub fn detailed(&self, ids: &[usize], instance: Option<u32>, points: usize) -> Result<Findings, TraceError> {
         let mut findings = self.findings.clone();
-        detail::fill(self, &mut findings, ids, points)?;
+        detail::fill(self, &mut findings, ids, instance, points)?;
         Ok(findings)
     }
 }

@@ -3,31 +3,40 @@
 use numamma_trace::{Dataset, ObjectRow, PageNodeRow, TraceError};
 use rustc_hash::FxHashMap;
 
-use crate::groups::Group;
+use crate::groups::Groups;
+use crate::summary::Tables;
 
 /// A page of an address space: process and page number (address / page size).
 pub type PageAddress = (i32, u64);
 
-/// A page within a group.
+/// A page within a group. Pages of an instance stand together and ascend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
-    /// The process, where pages are counted by address.
+    /// Number of the instance, or [`SMALL`].
+    pub instance: u32,
+    /// The process of a page that small instances share; else 0.
     process: i32,
-    /// Number from the start of the instance, or in the address space.
+    /// Number from the start of the instance; of a page that small instances share, in the address space.
     pub page: u64,
 }
 
-/// The key of the page that holds `addr` of `object`.
-pub fn page_key(group: &Group, object: &ObjectRow, addr: u64, page_bytes: u64) -> PageKey {
-    key(group.by_offset, object, addr, page_bytes)
+/// In place of the number of an instance: an instance smaller than a page shares its page with others of the group, so
+/// that these pages are told by address.
+pub const SMALL: u32 = u32::MAX;
+
+/// The key of the page that holds `addr` of the object in that row of the objects table.
+pub fn page_key(groups: &Groups, tables: &Tables, object: usize, addr: u64) -> PageKey {
+    let alone = groups.of_object[object].is_some_and(|group| groups.groups[group as usize].touched == 1);
+    key(&tables.objects[object], groups.instance[object], alone, addr, tables.page_bytes)
 }
 
-fn key(by_offset: bool, object: &ObjectRow, addr: u64, page_bytes: u64) -> PageKey {
+/// `alone`: whether its group has no other instance.
+fn key(object: &ObjectRow, instance: u32, alone: bool, addr: u64, page_bytes: u64) -> PageKey {
     let page = addr / page_bytes;
-    if by_offset {
-        PageKey { process: 0, page: page.saturating_sub(object.addr as u64 / page_bytes) }
+    if alone || object.bytes as u64 >= page_bytes {
+        PageKey { instance, process: 0, page: page.saturating_sub(object.addr as u64 / page_bytes) }
     } else {
-        PageKey { process: object.process, page }
+        PageKey { instance: SMALL, process: object.process, page }
     }
 }
 
@@ -64,9 +73,8 @@ impl PageNodes {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_page_by_address_belongs_to_one_process_of_any_number() {
-        let object = |process| ObjectRow {
+    fn object(process: i32, bytes: i64) -> ObjectRow {
+        ObjectRow {
             object: 0,
             process,
             kind: "heap".into(),
@@ -74,14 +82,25 @@ mod tests {
             site: 0,
             thread: 0,
             addr: 0x7fff_0000_1000,
-            bytes: 64,
+            bytes,
             start_time: 0,
             end_time: i64::MAX,
             module: String::new(),
-        };
-        let at = |process| key(false, &object(process), 0x7fff_0000_1010, 4096);
+        }
+    }
+
+    #[test]
+    fn a_page_by_address_belongs_to_one_process_of_any_number() {
+        let at = |process| key(&object(process, 64), 7, false, 0x7fff_0000_1010, 4096);
         assert_ne!(at(1), at((1 << 16) + 1));
         assert!(at(1) < at(1 << 16), "pages of one process stand together");
-        assert_eq!(key(true, &object(3), 0x7fff_0000_5000, 4096), key(true, &object(70_000), 0x7fff_0000_5000, 4096));
+        assert_eq!(at(1).instance, SMALL);
+    }
+
+    #[test]
+    fn equal_offsets_of_two_instances_are_two_pages() {
+        let at = |instance| key(&object(1, 1 << 20), instance, false, 0x7fff_0000_5000, 4096);
+        assert_eq!((at(0).page, at(1).page), (4, 4));
+        assert_ne!(at(0), at(1));
     }
 }

@@ -10,13 +10,15 @@ use numamma_findings::{
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
 
+use crate::advice::advice;
 use crate::counters::{Count, Counters, reason};
 use crate::detail;
 use crate::first_touch::Touches;
 use crate::groups::{GroupId, Groups, distinct_names, frame_name, short_function};
+use crate::instances::{Shared, shared};
 use crate::lines;
-use crate::pages::PageNodes;
-use crate::pattern::{self, Owned};
+use crate::pages::{PageAddress, PageNodes};
+use crate::pattern;
 use crate::statistics::{ratio, share_error};
 use crate::waiting;
 
@@ -172,7 +174,7 @@ pub fn findings(
     touches: &Touches,
     nodes: &PageNodes,
 ) -> Findings {
-    let pages = detail::pages_by_group(groups, counters, touches, nodes);
+    let pages = detail::pages_by_group(tables, groups, counters, touches, nodes);
     let order = order(groups, counters, &pages);
     let ids: FxHashMap<GroupId, usize> = order.iter().enumerate().map(|(id, &group)| (group, id)).collect();
     let names = distinct_names(order.iter().map(|&group| &groups.groups[group as usize]));
@@ -244,16 +246,16 @@ fn object(
         let by_count = || if count.all.cost == 0 { b.access_share.total_cmp(&a.access_share) } else { Ordering::Equal };
         by_cost.then_with(by_count).then(a.thread.cmp(&b.thread))
     });
+    // A page of memory is on one node, however many instances have lain in it.
+    let homes: FxHashMap<PageAddress, i32> = pages.iter().filter_map(|page| Some((page.address, page.node?))).collect();
     let mut on_nodes: BTreeMap<i32, u64> = BTreeMap::new();
-    for node in pages.iter().filter_map(|page| page.node) {
+    for &node in homes.values() {
         *on_nodes.entry(node).or_default() += 1;
     }
-    let owned: Vec<Owned> = pages
-        .iter()
-        .filter_map(|page| {
-            Some(Owned { page: page.key.page, owner: page.owner()?, exclusive: page.exclusive(), samples: page.seen })
-        })
-        .collect();
+    let shared = match group.is_unknown_objects() {
+        true => Shared { whole: pattern::unknown(), instances: Vec::new() },
+        false => shared(group, &count.instances, pages, tables.page_bytes),
+    };
     Object {
         id,
         name,
@@ -262,7 +264,7 @@ fn object(
         site: group.site.map(|site| tables.call_site(site)),
         instances: group.instances,
         bytes: group.bytes,
-        pages: pages.len() as u64,
+        pages: detail::distinct(pages),
         samples: count.all.samples,
         cost: cost(&count.all, counters),
         accesses: accesses(number, counters),
@@ -271,12 +273,11 @@ fn object(
             writes: count.remote_writes,
             share: ratio(count.remote_reads + count.remote_writes, count.located),
         },
-        pattern: match group.is_unknown_objects() {
-            true => pattern::unknown(),
-            false => pattern::find(&owned, tables.page_bytes, threads.len(), group.by_offset.then_some(group.bytes)),
-        },
+        advice: advice(tables, group, pages, &shared),
+        pattern: shared.whole,
+        instance_patterns: shared.instances,
         threads,
-        first_touch: detail::first_touch_lines(tables, pages),
+        first_touch: detail::first_touch_lines(tables, pages.iter()),
         nodes: on_nodes,
         detail: None,
     }

@@ -129,6 +129,9 @@ pub struct Report {
     /// One object in detail: its name, a part of it or of its call site, or #NUMBER
     #[arg(long, value_name = "NAME")]
     pub object: Option<String>,
+    /// With --object: one of its instances, by its number in the list of instances
+    #[arg(long, value_name = "N", requires = "object")]
+    pub instance: Option<u32>,
     /// Rows to show, 0 for all [default: 20 in text, all elsewhere]
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,

@@ -79,6 +79,8 @@ pub struct OwnedPage {
 pub enum NoPages {
     /// Several instances smaller than a page: which of them share one is up to the allocator.
     SmallInstances,
+    /// Nobody knows which of several instances is which in another run.
+    SeveralInstances,
     /// A thread's stack or thread-local memory: its own, wherever it lies.
     OfThread,
     /// Mappings that nobody can tell apart, since allocations were not recorded.
@@ -87,12 +89,13 @@ pub enum NoPages {
 
 impl NoPages {
     /// Every reason.
-    pub const ALL: [Self; 3] = [Self::SmallInstances, Self::OfThread, Self::NotTracked];
+    pub const ALL: [Self; 4] = [Self::SmallInstances, Self::SeveralInstances, Self::OfThread, Self::NotTracked];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::SmallInstances => "small_instances",
+            Self::SeveralInstances => "several_instances",
             Self::OfThread => "of_a_thread",
             Self::NotTracked => "allocations_not_recorded",
         }

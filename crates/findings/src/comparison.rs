@@ -333,7 +333,7 @@ pub struct Ownership {
 /// Objects whose pages cannot be found in the other recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Uncompared {
-    /// `small_instances`, `of_a_thread` or `allocations_not_recorded`.
+    /// `small_instances`, `several_instances`, `of_a_thread` or `allocations_not_recorded`.
     pub reason: String,
     /// How many objects.
     pub objects: u64,

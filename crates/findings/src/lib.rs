@@ -288,8 +288,14 @@ pub struct Object {
     pub threads: Vec<ThreadShare>,
     /// Who touched its pages first, most pages first.
     pub first_touch: Vec<FirstTouch>,
-    /// How its threads share it.
+    /// How its threads share it; of several instances, how they share most of them.
     pub pattern: Pattern,
+    /// Of several instances: how many of them its threads share in which way, most samples first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instance_patterns: Vec<InstancePattern>,
+    /// What to do about it, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Advice>,
     /// Pages on each node, where known: node -> pages.
     pub nodes: BTreeMap<i32, u64>,
     /// Pages in detail; only filled for objects that were asked for.
@@ -368,20 +374,68 @@ pub struct FirstTouch {
     pub via: String,
     /// Pages.
     pub pages: u64,
+    /// Whether that was when another object lay there: these pages were recycled.
+    #[serde(default)]
+    pub recycled: bool,
 }
 
-/// How the threads share an object.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// How the threads share an instance of an object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pattern {
-    /// `private` (one thread), `block` (one contiguous range per thread), `block-cyclic`, `shared` (pages used by many),
-    /// `mixed`, or `unknown` (too few samples).
+    /// `private` (each instance has one thread), `block` (one contiguous range per thread), `block-cyclic`, `shared` (a page
+    /// has no more of one thread than the whole), `mixed` (a page has a main thread, or instances differ), or `unknown`
+    /// (the samples do not tell).
     pub kind: String,
     /// Bytes of one contiguous block of one thread; 0 if it has none.
     pub block_bytes: u64,
     /// Bytes after which the sequence of owners repeats; 0 if it does not.
     pub period_bytes: u64,
-    /// Share of the sampled pages that agree with the pattern.
+    /// Share of the samples that agree with the pattern; of `shared`: how close each page is to the mixture of the whole;
+    /// of `mixed`: [`Self::main_share`].
     pub confidence: f64,
+    /// Samples that it was judged by.
+    #[serde(default)]
+    pub samples: u64,
+    /// Share that the main thread of a page has of the page's samples; 0 if that cannot be told.
+    #[serde(default)]
+    pub main_share: f64,
+    /// Of `unknown`: about how many samples would tell.
+    #[serde(default)]
+    pub samples_needed: Option<u64>,
+}
+
+/// Instances of an object that threads share in one way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InstancePattern {
+    /// As [`Pattern::kind`].
+    pub kind: String,
+    /// How many instances.
+    pub instances: u64,
+    /// Main threads of these instances.
+    pub threads: u64,
+    /// Bytes of a block, if it is about the same in all; else 0.
+    pub block_bytes: u64,
+    /// Share of the object's samples that these instances have.
+    pub share: f64,
+}
+
+/// What to do about an object that lies where one thread touched it first, and that others use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// `initialise-in-parallel`, `initialise-in-user`, `interleave` or `plan`.
+    pub kind: String,
+    /// One sentence for people.
+    pub text: String,
+    /// Thread that touched most of the pages which others use.
+    pub thread: usize,
+    /// Function where it did; empty if unknown.
+    pub function: String,
+    /// Source file of the line to change, empty if unknown.
+    pub file: String,
+    /// Line to change, 0 if unknown.
+    pub line: u32,
+    /// Share of the object's samples that are at pages which another thread touched first.
+    pub share: f64,
 }
 
 /// Pages and samples over time of one object.
@@ -389,9 +443,16 @@ pub struct Pattern {
 pub struct Detail {
     /// Bytes of a page in `pages`.
     pub page_bytes: u64,
-    /// What `Page::page` counts: `offset` (from the first page of each instance) or `address` (the distinct pages of many
-    /// small instances, in ascending order of address).
+    /// What `Page::page` counts: `offset` (from the first page of the one instance), `instances` (the pages of all
+    /// instances, one instance behind the other, oldest first) or `address` (the distinct pages of many small instances, in
+    /// ascending order of address).
     pub page_basis: String,
+    /// Instances that were touched, oldest first; of many, those with most samples.
+    #[serde(default)]
+    pub instances: Vec<Instance>,
+    /// How many instances were touched.
+    #[serde(default)]
+    pub instances_of: u64,
     /// Pages that were sampled or first touched, ascending.
     pub pages: Vec<Page>,
     /// Samples over time: a picture's worth of points, drawn evenly from all.
@@ -402,11 +463,43 @@ pub struct Detail {
     pub span_bytes: u64,
 }
 
+/// One instance of an object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Instance {
+    /// Number among the touched instances, by age.
+    pub instance: u64,
+    /// Kernel's id of its process.
+    pub pid: i32,
+    /// Bytes.
+    pub bytes: u64,
+    /// Number of its first page, if its pages are told apart from those of others; see [`Detail::page_basis`].
+    pub first_page: Option<u64>,
+    /// Pages from its first to its last.
+    pub pages: u64,
+    /// Seconds since the start of the recording at which it came to be.
+    pub start_s: f64,
+    /// Seconds since the start of the recording at which it ended; `None` if it outlived the recording.
+    pub end_s: Option<f64>,
+    /// Samples in it.
+    pub samples: u64,
+    /// Time spent waiting for it, seconds.
+    pub cost_s: f64,
+    /// Threads that accessed it, highest cost first; shares of this instance.
+    pub threads: Vec<ThreadShare>,
+    /// Who touched its pages first, most pages first.
+    pub first_touch: Vec<FirstTouch>,
+    /// How its threads share it.
+    pub pattern: Pattern,
+}
+
 /// One page of an object.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Page {
     /// Number of the page, see [`Detail::page_basis`].
     pub page: u64,
+    /// Instance that the page is of, if the object has several and they are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<u64>,
     /// Node where it lies, if known.
     pub node: Option<i32>,
     /// Thread with most accesses; `None` when only the first touch is known.

@@ -29,6 +29,17 @@ pub enum ReportError {
         /// How many.
         count: usize,
     },
+    /// No instance of that number.
+    #[error("no instance {instance} of {object}, which has {}; --object without --instance lists them",
+        if *count == 1 { "one, 0".to_string() } else { format!("{count}, 0 to {}", count.saturating_sub(1)) })]
+    NoInstance {
+        /// What was asked for.
+        instance: u64,
+        /// Name of the object.
+        object: String,
+        /// Instances that were touched.
+        count: u64,
+    },
     /// The findings do not carry pages.
     #[error("these findings carry no pages; analyse the recording again with the pages of the objects")]
     NoDetail,

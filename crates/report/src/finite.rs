@@ -1,8 +1,8 @@
 //! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
 
 use numamma_findings::{
-    Accesses, Bursts, Controls, Cost, Detail, Line, Object, Overhead, Page, Pattern, Remote, Run, Sampler, Thread,
-    ThreadShare, Trace, Waiting, WaitingPlace,
+    Accesses, Advice, Bursts, Controls, Cost, Detail, Instance, InstancePattern, Line, Object, Overhead, Page, Pattern,
+    Remote, Run, Sampler, Thread, ThreadShare, Trace, Waiting, WaitingPlace,
 };
 
 use crate::rows::finite;
@@ -59,7 +59,10 @@ finite!(Cost { seconds, share } errors { error });
 finite!(Accesses { reads, writes, share } errors { error, ground });
 finite!(Remote { reads, writes, share });
 finite!(ThreadShare { cost_share, access_share } errors { error });
-finite!(Pattern { confidence });
+finite!(Pattern { confidence, main_share });
+finite!(InstancePattern { share });
+finite!(Advice { share });
+finite!(Instance { start_s, cost_s, threads, pattern } errors { end_s });
 finite!(Thread { start_s, cost_s, reads, writes } errors { end_s });
 finite!(Line { cost, accesses });
 finite!(Waiting { seconds, share, places });
@@ -72,8 +75,11 @@ impl Finite for Object {
         self.remote.make_finite();
         self.threads.make_finite();
         self.pattern.make_finite();
-        if let Some(Detail { pages, points, .. }) = &mut self.detail {
+        self.instance_patterns.make_finite();
+        self.advice.make_finite();
+        if let Some(Detail { pages, points, instances, .. }) = &mut self.detail {
             pages.make_finite();
+            instances.make_finite();
             points.iter_mut().for_each(|point| point.t.make_finite());
         }
     }

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use numamma_findings::{Detail, Findings, Page, Point};
+use numamma_findings::{Detail, Findings, Instance, Page, Point};
 use serde::Serialize;
 
 const VIEW: &str = include_str!(concat!(env!("OUT_DIR"), "/view.html"));
@@ -121,6 +121,8 @@ struct PackedDetail {
     page_basis: String,
     points_of: u64,
     span_bytes: u64,
+    instances: Vec<Instance>,
+    instances_of: u64,
     pages: PackedPages,
     points: PackedPoints,
 }
@@ -132,6 +134,8 @@ impl PackedDetail {
             page_basis: detail.page_basis,
             points_of: detail.points_of,
             span_bytes: detail.span_bytes,
+            instances: detail.instances,
+            instances_of: detail.instances_of,
             pages: PackedPages::new(detail.pages),
             points: PackedPoints::new(detail.points),
         }
@@ -216,6 +220,7 @@ mod tests {
     fn sample() -> Findings {
         let page = |page, node, owner, first, by_thread: &[(usize, f64)]| Page {
             page,
+            instance: None,
             node,
             owner,
             samples: by_thread.len() as u64,
@@ -230,6 +235,8 @@ mod tests {
             points: vec![point(0.5, 28672, 1, true), point(0.25, 8200, 3, false)],
             points_of: 10,
             span_bytes: 32768,
+            instances: Vec::new(),
+            instances_of: 1,
         };
         let object = Object {
             id: 4,

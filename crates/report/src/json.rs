@@ -3,7 +3,7 @@
 use std::io;
 
 use numamma_findings::{
-    Findings, Line, Loss, Object, Page, Point, Process, Run, Sampler, Samples, Site, Thread, Waiting,
+    Findings, Instance, Line, Loss, Object, Page, Point, Process, Run, Sampler, Samples, Site, Thread, Waiting,
 };
 use serde::Serialize;
 
@@ -48,6 +48,8 @@ struct DetailOut {
     page_bytes: u64,
     page_basis: String,
     page_table: Vec<Page>,
+    instance_table: Vec<Instance>,
+    instance_table_of: u64,
     span_bytes: u64,
     timeline: Vec<Point>,
     timeline_of: u64,
@@ -125,6 +127,8 @@ fn object_out(object: &Object, detailed: bool) -> ObjectOut {
         page_bytes: detail.page_bytes,
         page_basis: detail.page_basis,
         page_table: detail.pages,
+        instance_table: detail.instances,
+        instance_table_of: detail.instances_of,
         span_bytes: detail.span_bytes,
         timeline: detail.points,
         timeline_of: detail.points_of,

@@ -110,6 +110,8 @@ pub struct Options {
     pub top: Option<usize>,
     /// The one object to show, see [`crate::find_object`].
     pub object: Option<String>,
+    /// The one instance of it to show, see [`numamma_findings::Instance::instance`].
+    pub instance: Option<u64>,
     /// Columns of the terminal; 100 where there is none.
     pub width: usize,
     /// Whether text may carry ANSI colours.
@@ -128,6 +130,7 @@ impl Default for Options {
             access: Access::All,
             top: None,
             object: None,
+            instance: None,
             width: 100,
             color: false,
             unicode: true,

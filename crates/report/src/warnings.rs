@@ -4,13 +4,17 @@ use std::fmt;
 
 use numamma_findings::{Findings, Object, WITHOUT_ACCESS};
 
-use crate::rows::{finite, is_exact, objects::first_touch_shares};
+use crate::rows::{finite, is_exact};
 use crate::text::units;
 
 /// Fewer samples than this say little beyond the first object.
 const FEW: u64 = 1000;
 /// Fewer than this say nothing of other objects, however certain the first share is.
 const VERY_FEW: u64 = 100;
+/// Objects with less of the cost get no advice unless they are asked for.
+const COSTLY: f64 = 0.05;
+/// Objects that get advice in a report of all.
+const ADVISED: usize = 3;
 
 /// Something that a reader should know, most important first.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,20 +40,16 @@ pub enum Warning {
         /// Half-width of the interval of the largest share, if known.
         error: Option<f64>,
     },
-    /// Costly objects that one thread touched first and others use: they all lie on that thread's node.
-    FirstTouchedByOne {
-        /// Names, most costly first.
-        objects: Vec<String>,
-        /// The thread that touched most of the first of them.
-        thread: usize,
-        /// Share of the cost of the run that they have together.
+    /// An object that lies where one thread touched it first, and that others use.
+    Misplaced {
+        /// Its name.
+        object: String,
+        /// Share of the cost of the run that it has.
         cost: f64,
         /// Whether that is a share of the accesses: they were counted, and there is no cost.
         counted: bool,
-        /// Whether each thread uses a range of its own of the first of them.
-        blocks: bool,
-        /// Nodes of the machine of the recording.
-        nodes: usize,
+        /// What to do, in a sentence.
+        advice: String,
     },
     /// Processes whose allocations were not seen.
     Untracked {
@@ -85,9 +85,10 @@ pub enum Warning {
 
 /// What `findings` give reason to warn of, most important first.
 pub fn warnings(findings: &Findings) -> Vec<Warning> {
-    let found =
-        [samples(findings), first_touch(findings, None), untracked(findings), attribution(findings), rest(findings)];
-    found.into_iter().flatten().collect()
+    let mut found: Vec<Warning> = samples(findings).into_iter().collect();
+    found.extend(misplaced(findings));
+    found.extend([untracked(findings), attribution(findings), rest(findings)].into_iter().flatten());
+    found
 }
 
 /// Samples that stand for a data access.
@@ -111,39 +112,23 @@ fn samples(findings: &Findings) -> Option<Warning> {
     few.then_some(Warning::FewSamples { samples, rate_hz, error })
 }
 
-/// The classic: one thread initialises, all compute, and every page lies on the first one's node. Of all objects, or of one.
-pub fn first_touch(findings: &Findings, only: Option<&Object>) -> Option<Warning> {
-    let asked = findings.objects.iter().filter(|object| only.is_none_or(|only| only.id == object.id));
-    let mut objects: Vec<&Object> =
-        asked.filter(|object| is_first_touched_by_one(object, is_exact(findings))).collect();
-    let counted = is_exact(findings);
-    let share = |object: &Object| finite(if counted { object.accesses.share } else { object.cost.share });
+/// Advice about costly objects, most costly first.
+fn misplaced(findings: &Findings) -> Vec<Warning> {
+    let share = |object: &Object| finite(if is_exact(findings) { object.accesses.share } else { object.cost.share });
+    let mut objects: Vec<&Object> = findings.objects.iter().filter(|object| share(object) >= COSTLY).collect();
     objects.sort_by(|a, b| share(b).total_cmp(&share(a)));
-    let first = objects.first()?;
-    Some(Warning::FirstTouchedByOne {
-        thread: first_touch_shares(first)[0].0,
-        cost: objects.iter().map(|object| share(object)).sum(),
-        counted,
-        blocks: first.pattern.kind.starts_with("block"),
-        nodes: findings.run.nodes,
-        objects: objects.iter().map(|object| object.name.clone()).collect(),
-    })
+    objects.into_iter().filter_map(|object| advice(findings, object)).take(ADVISED).collect()
 }
 
-fn is_first_touched_by_one(object: &Object, counted: bool) -> bool {
-    let Some(&(toucher, part)) = first_touch_shares(object).first() else { return false };
-    let part_of =
-        |share: &numamma_findings::ThreadShare| finite(if counted { share.access_share } else { share.cost_share });
-    let own: f64 = object.threads.iter().filter(|share| share.thread == toucher).map(part_of).sum();
-    let on_nodes: u64 = object.nodes.values().sum();
-    let fullest = object.nodes.values().max().copied().unwrap_or(0);
-    let spread = on_nodes > 0 && (fullest as f64) < 0.75 * on_nodes as f64;
-    finite(if counted { object.accesses.share } else { object.cost.share }) >= 0.05
-        && object.pages > 1
-        && part >= 0.9
-        && own < 0.75
-        && object.threads.len() > 1
-        && !spread
+/// The advice about an object, if there is any.
+pub fn advice(findings: &Findings, object: &Object) -> Option<Warning> {
+    let counted = is_exact(findings);
+    Some(Warning::Misplaced {
+        object: object.name.clone(),
+        cost: finite(if counted { object.accesses.share } else { object.cost.share }),
+        counted,
+        advice: object.advice.as_ref()?.text.clone(),
+    })
 }
 
 fn untracked(findings: &Findings) -> Option<Warning> {
@@ -195,26 +180,9 @@ impl fmt::Display for Warning {
                 }
                 write!(f, ": {}", longer(*rate_hz))
             }
-            Self::FirstTouchedByOne { objects, thread, cost, counted, blocks, nodes } => {
-                write!(f, "{} ", list(objects))?;
-                f.write_str(if objects.len() == 1 { "is" } else { "are" })?;
-                write!(
-                    f,
-                    " first touched by T{thread} but used by other threads ({} of the {}): ",
-                    units::percent(*cost),
-                    if *counted { "accesses" } else { "cost" }
-                )?;
-                f.write_str(if *nodes > 1 {
-                    "all pages lie on its node"
-                } else {
-                    "on a NUMA machine all pages lie on its node"
-                })?;
-                f.write_str("; ")?;
-                f.write_str(if *blocks {
-                    "let each thread initialise the part it uses"
-                } else {
-                    "interleave, or initialise in the threads that use it"
-                })
+            Self::Misplaced { object, cost, counted, advice } => {
+                let what = if *counted { "accesses" } else { "cost" };
+                write!(f, "{} ({} of the {what}): {advice}", crate::text::short_name(object), units::percent(*cost))
             }
             Self::Untracked { commands, samples, sanitizer } => {
                 write!(

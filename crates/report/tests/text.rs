@@ -196,7 +196,6 @@ fn one_object_of_one_thread_on_one_node() {
     assert!(report.contains("attributed to 1 object\n"), "{report}");
     let row = report.lines().find(|line| line.contains("only")).unwrap();
     assert!(row.contains("100.0 %") && row.contains("  -  "), "{row}");
-    assert!(!report.contains("first touched by"), "one thread that touches its own object is no problem");
 }
 
 #[test]
@@ -294,14 +293,12 @@ fn hints_follow_from_the_findings() {
     let say = |findings: &Findings| warnings(findings).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let classic = say(&findings);
     assert!(
-        classic.contains("coefficients and ghost_cells are first touched by T0 but used by other threads"),
+        classic.contains("coefficients (18.7 % of the cost): T0 touches its pages first (initialise main.cpp:88)"),
         "{classic}"
     );
-    assert!(classic.contains("let each thread initialise the part it uses"), "{classic}");
-    assert!(!classic.contains("read_input"), "T0 alone uses it");
-
-    findings.objects[0].nodes = [(0, 256), (1, 256)].into();
-    assert!(!say(&findings).contains("Grid"), "it already lies on both nodes");
+    findings.objects[1].cost.share = 0.04;
+    assert!(!say(&findings).contains("coefficients"), "it costs little");
+    findings.objects[1].cost.share = 0.187;
 
     findings.samples.recorded = 300;
     findings.samples.without_access = 0;

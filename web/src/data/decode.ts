@@ -1,7 +1,7 @@
 // From the text in the page to columns. Two forms are read: the packed one that crates/report/src/html.rs writes (columns,
 // `PackedDetail`), and the plain JSON report with `detail` inside its objects.
 
-import type { DataObject, Findings, ObjectDetail, PageBasis, Pages, Points, Report } from "./types.ts";
+import type { DataObject, Findings, Instance, ObjectDetail, PageBasis, Pages, Pattern, Points, Report } from "./types.ts";
 
 /** Columns of one object's detail; html.rs has the same layout, and test/packed.json is checked by the tests of both. */
 export interface PackedDetail {
@@ -9,6 +9,9 @@ export interface PackedDetail {
   page_basis: string;
   points_of: number;
   span_bytes: number;
+  /** Absent in older reports. */
+  instances?: Instance[];
+  instances_of?: number;
   pages: {
     /** Difference from the page before. */
     page: number[];
@@ -37,6 +40,8 @@ interface PlainDetail {
   page_basis: string;
   points_of: number;
   span_bytes: number;
+  instances?: Instance[];
+  instances_of?: number;
   pages: {
     page: number;
     node: number | null;
@@ -71,6 +76,16 @@ export function decode(value: unknown): Report {
   return { findings: complete(findings), details };
 }
 
+export const NO_PATTERN: Pattern = {
+  kind: "unknown",
+  block_bytes: 0,
+  period_bytes: 0,
+  confidence: 0,
+  samples: 0,
+  main_share: 0,
+  samples_needed: null,
+};
+
 /** Fills in what may be absent. */
 function complete(f: Findings): Findings {
   f.run.heap_tracked ??= true;
@@ -86,13 +101,15 @@ function complete(f: Findings): Findings {
     o.threads ??= [];
     o.first_touch ??= [];
     o.nodes ??= {};
-    o.pattern ??= { kind: "unknown", block_bytes: 0, period_bytes: 0, confidence: 0 };
+    o.pattern = { ...NO_PATTERN, ...o.pattern };
+    o.instance_patterns ??= [];
+    o.advice ??= null;
   }
   return f;
 }
 
 function basisOf(text: string): PageBasis {
-  return text === "address" ? "address" : "offset";
+  return text === "address" || text === "instances" ? text : "offset";
 }
 
 function prefixSums(counts: number[]): Uint32Array {
@@ -167,6 +184,8 @@ function finish(d: PackedDetail | PlainDetail, pages: Pages, points: Points): Ob
     basis: basisOf(d.page_basis),
     spanBytes: Math.max(1, span),
     pointsOf: Math.max(d.points_of, points.t.length),
+    instances: d.instances ?? [],
+    instancesOf: d.instances_of ?? 1,
     pages,
     points,
   };

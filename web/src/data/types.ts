@@ -112,6 +112,8 @@ export interface FirstTouch {
   file: string;
   line: number;
   pages: number;
+  /** Touched as memory of an object that lay there before. */
+  recycled: boolean;
 }
 
 export interface Pattern {
@@ -119,6 +121,44 @@ export interface Pattern {
   block_bytes: number;
   period_bytes: number;
   confidence: number;
+  samples: number;
+  /** Share that the main thread of a page has of it; 0 if that cannot be told. */
+  main_share: number;
+  samples_needed: number | null;
+}
+
+/** Instances of an object that threads share in one way. */
+export interface InstancePattern {
+  kind: string;
+  instances: number;
+  threads: number;
+  block_bytes: number;
+  share: number;
+}
+
+export interface Advice {
+  kind: string;
+  text: string;
+  thread: number;
+  function: string;
+  file: string;
+  line: number;
+  share: number;
+}
+
+export interface Instance {
+  instance: number;
+  pid: number;
+  bytes: number;
+  first_page: number | null;
+  pages: number;
+  start_s: number;
+  end_s: number | null;
+  samples: number;
+  cost_s: number;
+  threads: ThreadShare[];
+  first_touch: FirstTouch[];
+  pattern: Pattern;
 }
 
 export interface DataObject {
@@ -137,6 +177,8 @@ export interface DataObject {
   threads: ThreadShare[];
   first_touch: FirstTouch[];
   pattern: Pattern;
+  instance_patterns: InstancePattern[];
+  advice: Advice | null;
   nodes: Record<string, number>;
 }
 
@@ -200,7 +242,7 @@ export interface Findings {
 }
 
 /** What a page number counts; see {@link ObjectDetail.basis}. */
-export type PageBasis = "offset" | "address";
+export type PageBasis = "offset" | "instances" | "address";
 
 /** Accesses per page and thread: the entries of page `i` are `start[i] .. start[i + 1]`. */
 export interface PageAccesses {
@@ -233,6 +275,9 @@ export interface ObjectDetail {
   spanBytes: number;
   /** How many samples `points` was drawn from. */
   pointsOf: number;
+  /** Instances of an object that has several, oldest first; of many, those with most samples. */
+  instances: Instance[];
+  instancesOf: number;
   pages: Pages;
   points: Points;
 }

@@ -74,12 +74,15 @@ function threadTip(f: Frame, column: number): Tip | null {
 }
 
 function pageTip(f: Frame, offset: number, perPixel: number, region: Region, x: number): Tip | null {
-  const { pageBytes, pages, basis } = f.scene.detail;
+  const { pageBytes, pages, basis, instances } = f.scene.detail;
   const first = Math.floor(offset / pageBytes);
   const last = Math.max(first, Math.ceil((offset + perPixel) / pageBytes) - 1);
   const rows: Tip["rows"] = [];
   const from = basis === "address" ? "packed " : "";
-  rows.push([`${from}offset`, `${bytes(first * pageBytes)} – ${bytes((last + 1) * pageBytes)}`]);
+  const of = instances.find((i) => i.first_page !== null && i.first_page <= first && first < i.first_page + i.pages);
+  const start = basis === "instances" ? (of?.first_page ?? 0) : 0;
+  if (of) rows.push(["instance", `${of.instance}`]);
+  rows.push([`${from}offset`, `${bytes((first - start) * pageBytes)} – ${bytes((last + 1 - start) * pageBytes)}`]);
   const a = f.scene.accesses;
   const byThread = new Map<number, number>();
   for (let i = lowerBound(a.page, first); i < a.page.length && a.page[i] <= last; i++) {

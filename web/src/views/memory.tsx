@@ -1,8 +1,9 @@
 // The selected object: what it is, its memory view, and beside it who shares it, who touched it first and who allocated it.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { DataObject, FirstTouch, ObjectDetail, Report } from "../data/types.ts";
+import type { DataObject, FirstTouch, Instance, ObjectDetail, Report } from "../data/types.ts";
 import { mismatch, selectionOf, type AccessFilter } from "../model/bin.ts";
+import { ofOne, patternWords } from "../model/pattern.ts";
 import { place } from "../model/table.ts";
 import { bytes, count, estimate, percent, plural, plusMinus, seconds } from "../model/units.ts";
 import { MemoryPlot } from "../plot/memory-plot.ts";
@@ -11,16 +12,17 @@ import { clearBrushes, resetZoom, useSignal, type State } from "../state.ts";
 import { Empty, Hint, KindBadge, NodeChip, ThreadChip } from "./parts.tsx";
 
 const PATTERNS: Record<string, string> = {
-  private: "One thread uses it.",
+  private: "One thread uses it, or each instance.",
   block: "Each thread uses one contiguous range.",
   "block-cyclic": "Blocks go round the threads in turn.",
-  shared: "Its pages are each used by many threads.",
-  mixed: "No one pattern fits most of its pages.",
-  unknown: "Too few samples to tell.",
+  shared: "Threads use each page as they use the whole.",
+  mixed: "A page has a main thread, in no one order; or instances differ.",
+  unknown: "The samples do not tell.",
 };
 
 const BASIS = {
-  offset: "Offset: bytes from the first page of the object. Several instances of one call site lie on top of each other.",
+  offset: "Offset: bytes from the first page of the object.",
+  instances: "Instances: the pages of all instances, one instance behind the other, oldest first.",
   address:
     "Address: many small instances share pages, so an offset would say nothing. Shown are the distinct pages that hold them, packed one after the other in ascending order of address; gaps between them are left out.",
 };
@@ -44,6 +46,7 @@ export function Memory(p: { report: Report; state: State }) {
   return (
     <section class="memory" aria-label={`Memory of ${object.name}`}>
       <Title object={object} detail={detail} />
+      {object.advice && <p class="note warn advice">{object.advice.text}</p>}
       <div class="memory-body">
         <div class="memory-main">
           {detail ? (
@@ -68,10 +71,6 @@ export function Memory(p: { report: Report; state: State }) {
 function Title(p: { object: DataObject; detail: ObjectDetail | undefined }) {
   const { object: o } = p;
   const { pattern } = o;
-  const blocks = [
-    pattern.block_bytes > 0 && `blocks of ${bytes(pattern.block_bytes)}`,
-    pattern.period_bytes > 0 && `repeating after ${bytes(pattern.period_bytes)}`,
-  ].filter(Boolean);
   const where = o.site ? place(o.site.file, o.site.line) : (o.module ?? "");
   return (
     <div class="memory-title">
@@ -88,14 +87,10 @@ function Title(p: { object: DataObject; detail: ObjectDetail | undefined }) {
         <span>
           {estimate(o.accesses.reads)} reads, {estimate(o.accesses.writes)} writes
         </span>
-        {pattern.kind === "unknown" ? (
-          <Hint text={PATTERNS.unknown}>pattern unknown</Hint>
-        ) : (
-          <Hint text={`${PATTERNS[pattern.kind] ?? ""} ${percent(pattern.confidence)} of the sampled pages agree.`}>
-            {pattern.kind}
-            {blocks.length > 0 && `, ${blocks.join(", ")}`} · {percent(pattern.confidence)}
-          </Hint>
-        )}
+        <Hint text={PATTERNS[pattern.kind] ?? ""}>
+          {pattern.kind === "unknown" && "pattern "}
+          {patternWords(o)}
+        </Hint>
       </span>
     </div>
   );
@@ -236,11 +231,14 @@ function FirstTouches(p: { state: State; touches: FirstTouch[] }) {
               <ThreadChip state={p.state} thread={row.threads[0].thread} />
               {row.threads.length > 1 && <span class="muted">+{row.threads.length - 1}</span>}
             </td>
-            <td class="grow">
+            <td class="grow" title={row.where.recycled ? "As memory of an earlier object: these pages were recycled" : ""}>
               <span class="ellipsis" title={`${row.where.function} ${row.where.file}:${row.where.line}`}>
                 <span class="mono">{row.where.function}</span>
               </span>
-              <span class="ellipsis muted">{place(row.where.file, row.where.line)}</span>
+              <span class="ellipsis muted">
+                {place(row.where.file, row.where.line)}
+                {row.where.recycled && " (recycled)"}
+              </span>
             </td>
             <td class="number">{count(row.pages)}</td>
             <td class="number muted">{percent(row.pages / total)}</td>
@@ -248,6 +246,46 @@ function FirstTouches(p: { state: State; touches: FirstTouch[] }) {
         ))}
       </tbody>
     </table>
+  );
+}
+
+const INSTANCES_AT_ONCE = 24;
+
+/** The instances of an object; a click shows the pages of one. */
+function Instances(p: { state: State; detail: ObjectDetail }) {
+  const { state, detail } = p;
+  const shown = [...detail.instances].sort((a, b) => b.samples - a.samples).slice(0, INSTANCES_AT_ONCE);
+  const rest = detail.instancesOf - shown.length;
+  const show = (i: Instance) => {
+    if (i.first_page === null) return;
+    const lo = i.first_page * detail.pageBytes;
+    state.offsetWindow.value = { lo, hi: lo + i.pages * detail.pageBytes };
+  };
+  return (
+    <>
+      <h3>Instances</h3>
+      <table class="small">
+        <tbody>
+          {shown.sort((a, b) => a.instance - b.instance).map((i) => (
+            <tr key={i.instance}>
+              <td>
+                <button type="button" class="link" disabled={i.first_page === null} onClick={() => show(i)} title="Show its pages">
+                  {i.instance}
+                </button>
+              </td>
+              <td class="number">{bytes(i.bytes)}</td>
+              <td>{i.threads[0] && <ThreadChip state={state} thread={i.threads[0].thread} />}</td>
+              <td class="grow">
+                <span class="ellipsis" title={ofOne(i.pattern)}>
+                  {ofOne(i.pattern)}
+                </span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rest > 0 && <p class="muted note">and {count(rest)} with fewer samples</p>}
+    </>
   );
 }
 
@@ -276,6 +314,7 @@ function Side(p: { report: Report; state: State; object: DataObject; detail: Obj
           ))}
         </p>
       )}
+      {detail && detail.instances.length > 0 && <Instances state={state} detail={detail} />}
       <h3>Threads</h3>
       <table class="small">
         <thead>

@@ -2,6 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { isCostOnly, type DataObject, type Report } from "../data/types.ts";
+import { patternWords } from "../model/pattern.ts";
 import { matches, place } from "../model/table.ts";
 import { bytes, count, estimate, percent, seconds } from "../model/units.ts";
 import { selectObject, useSignal, type State } from "../state.ts";
@@ -147,7 +148,7 @@ export function Objects(p: { report: Report; state: State }) {
       key: "pattern",
       label: "Pattern",
       value: (o) => o.pattern.kind,
-      cell: (o) => <span title={`${percent(o.pattern.confidence)} of the sampled pages agree`}>{o.pattern.kind}</span>,
+      cell: (o) => <span title={patternWords(o)}>{o.pattern.kind}</span>,
     },
   );
 

@@ -63,7 +63,7 @@ pub fn run(arguments: Html) -> Result<ExitCode, Failure> {
     let shown = arguments.objects.min(analysis.findings().objects.len());
     let ids: Vec<usize> = (0..shown).collect();
     let samples: Vec<u64> = ids.iter().map(|&id| analysis.findings().objects[id].samples * ROWS_PER_SAMPLE).collect();
-    let findings = analysis.detailed(&ids, share(&samples, POINTS as u64) as usize)?;
+    let findings = analysis.detailed(&ids, None, share(&samples, POINTS as u64) as usize)?;
     dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
     // Rendered first: a failure leaves no half a page.
     let mut page = Vec::new();

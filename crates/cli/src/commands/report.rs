@@ -20,6 +20,7 @@ pub fn run(arguments: Report) -> Result<ExitCode, Failure> {
         access: arguments.access,
         top: arguments.top,
         object: arguments.object,
+        instance: arguments.instance.map(u64::from),
         format: arguments.format,
         ..terminal::options()
     };
@@ -33,7 +34,7 @@ pub fn run(arguments: Report) -> Result<ExitCode, Failure> {
                 Details::One(id) => vec![id],
                 _ => (0..analysis.findings().objects.len()).collect(),
             };
-            detailed = analysis.detailed(&ids, POINTS)?;
+            detailed = analysis.detailed(&ids, arguments.instance, POINTS)?;
             &detailed
         }
     };

@@ -6,8 +6,8 @@ use super::field::table;
 use crate::rows::{NodeRow, PageRow, Selection, ThreadAccesses, ThreadRow, objects::first_touch_shares};
 
 pub fn objects(selection: &Selection) -> String {
-    let top = |object: &Object| selection.thread_shares(object).first().copied();
-    let toucher = |object: &Object| first_touch_shares(object).first().copied();
+    let top = |object: &Object| selection.thread_shares(&object.threads).first().copied();
+    let toucher = |object: &Object| first_touch_shares(&object.first_touch).first().copied();
     table::<&Object>(
         &selection.objects().rows,
         &[
@@ -43,6 +43,7 @@ pub fn objects(selection: &Selection) -> String {
             ("block_bytes", &|o| o.pattern.block_bytes.into()),
             ("period_bytes", &|o| o.pattern.period_bytes.into()),
             ("confidence", &|o| o.pattern.confidence.into()),
+            ("advice", &|o| o.advice.as_ref().map(|advice| advice.text.as_str()).into()),
         ],
     )
 }
@@ -125,6 +126,7 @@ pub fn pages(rows: &[PageRow]) -> String {
             ("samples", &|row| row.page.samples.into()),
             ("threads", &|row| row.page.by_thread.len().into()),
             ("first_touch_thread", &|row| row.page.first_touch_thread.into()),
+            ("instance", &|row| row.page.instance.into()),
             ("by_thread", &|row| joined(row.page.by_thread.iter().map(|(thread, n)| format!("{thread}={n}"))).into()),
         ],
     )

@@ -65,6 +65,11 @@ impl<'a> Selection<'a> {
             Some(name) => Some(&findings.objects[find_object(findings, name)?]),
             None => None,
         };
+        if let (Some(object), Some(instance)) = (object, options.instance)
+            && let Some(detail) = object.detail.as_ref().filter(|detail| instance >= detail.instances_of)
+        {
+            return Err(ReportError::NoInstance { instance, object: object.name.clone(), count: detail.instances_of });
+        }
         Ok(Self { findings, options, object })
     }
 

@@ -1,6 +1,6 @@
 //! Objects, in the order that is asked for.
 
-use numamma_findings::Object;
+use numamma_findings::{FirstTouch, Object, ThreadShare};
 
 use super::{Cut, Selection, finite};
 use crate::options::Sort;
@@ -23,23 +23,22 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The threads of an object with their shares, largest first: of cost, or of accesses where those are asked for or
+    /// The threads of an object or instance with their shares, largest first: of cost, or of accesses where those are asked for or
     /// where no cost is known.
-    pub fn thread_shares(&self, object: &Object) -> Vec<(usize, f64)> {
-        let costless = object.threads.iter().all(|share| finite(share.cost_share) == 0.0);
+    pub fn thread_shares(&self, threads: &[ThreadShare]) -> Vec<(usize, f64)> {
+        let costless = threads.iter().all(|share| finite(share.cost_share) == 0.0);
         let by_access = self.options.sort != Sort::Cost || costless;
-        let share =
-            |share: &numamma_findings::ThreadShare| if by_access { share.access_share } else { share.cost_share };
-        let mut shares: Vec<_> = object.threads.iter().map(|thread| (thread.thread, finite(share(thread)))).collect();
+        let share = |share: &ThreadShare| if by_access { share.access_share } else { share.cost_share };
+        let mut shares: Vec<_> = threads.iter().map(|thread| (thread.thread, finite(share(thread)))).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         shares
     }
 }
 
-/// Share of an object's first touches by thread, largest first.
-pub fn first_touch_shares(object: &Object) -> Vec<(usize, f64)> {
+/// Share of first touches by thread, largest first.
+pub fn first_touch_shares(touches: &[FirstTouch]) -> Vec<(usize, f64)> {
     let mut pages = std::collections::BTreeMap::<usize, u64>::new();
-    for touch in &object.first_touch {
+    for touch in touches {
         *pages.entry(touch.thread).or_default() += touch.pages;
     }
     let total: u64 = pages.values().sum();

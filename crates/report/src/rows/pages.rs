@@ -16,6 +16,18 @@ pub struct PageRow<'a> {
 }
 
 impl PageRow<'_> {
+    /// Number of the page from the first one of its instance; `None` if pages are told by address.
+    pub fn in_instance(&self) -> Option<u64> {
+        match (self.detail.page_basis.as_str(), self.page.instance) {
+            ("offset", _) => Some(self.page.page),
+            (_, Some(instance)) => {
+                let first = self.detail.instances.iter().find(|of| of.instance == instance)?.first_page?;
+                self.page.page.checked_sub(first)
+            }
+            _ => None,
+        }
+    }
+
     /// The owner's share of the accesses, if it has one.
     pub fn owner_share(&self) -> Option<f64> {
         let total: f64 = self.page.by_thread.values().map(|n| super::finite(*n)).sum();

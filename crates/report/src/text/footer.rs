@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{
     rows::Selection,
-    warnings::{Warning, data_samples, first_touch, warnings},
+    warnings::{Warning, advice, data_samples, warnings},
 };
 
 /// Warnings that a report ends with.
-const HINTS: usize = 3;
+const HINTS: usize = 5;
 /// Reasons that are listed.
 const REASONS: usize = 8;
 
@@ -21,7 +21,7 @@ const REASONS: usize = 8;
 pub fn render(selection: &Selection, page: &Page) -> String {
     let findings = selection.findings;
     let hints = match selection.object {
-        Some(object) => first_touch(findings, Some(object)).into_iter().collect(),
+        Some(object) => advice(findings, object).into_iter().collect(),
         None => warnings(findings),
     };
     unattributed(findings, page) + &losses(findings, page) + &hint_lines(&hints, page)

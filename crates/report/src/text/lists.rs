@@ -75,10 +75,10 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
             titled(site.lifetime.as_ref().map(lifetime).unwrap_or_default(), "lived"),
             titled(nodes(&site.nodes), "pages on"),
             titled(
-                sampled(&|object| shares::short(&selection.thread_shares(object), page)),
+                sampled(&|object| shares::short(&selection.thread_shares(&object.threads), page)),
                 shares::noun(object.map_or(0, |object| object.threads.len())),
             ),
-            titled(sampled(&|object| shares::short(&first_touch_shares(object), page)), "first touch"),
+            titled(sampled(&|object| shares::short(&first_touch_shares(&object.first_touch), page)), "first touch"),
         ]);
     }
     table.render(page.width, &page.pen) + &more(&cut, "call site", None, page)

@@ -82,7 +82,7 @@ pub fn render(detail: &Detail, page: &Page) -> String {
     let mut index = 0;
     while index < rows.len() {
         let empty = rows[index..].iter().take_while(|row| row.samples == 0 && row.first_touch.is_empty()).count();
-        if empty >= FOLD && layout.by_offset {
+        if empty >= FOLD && detail.page_basis != "address" {
             let pages = units::plural(empty as u64 * range, "page");
             let text = format!("{:>width$}  {pages} not seen", page.pen.pick("⋮", ":"), width = layout.label);
             out += &format!("{}\n", page.pen.paint(Style::Dim, &text));
@@ -97,8 +97,6 @@ pub fn render(detail: &Detail, page: &Page) -> String {
 
 /// Widths of the parts of a row.
 struct Layout {
-    /// Whether pages are counted from the start of the object: then those between are pages, too.
-    by_offset: bool,
     /// Whether there is room for offsets beside page numbers.
     offsets: bool,
     page_bytes: u64,
@@ -115,10 +113,9 @@ struct Layout {
 
 impl Layout {
     fn new(detail: &Detail, range: u64, rows: &[Row], threads: usize, page: &Page) -> Self {
-        let by_offset = detail.page_basis != "address";
         let start = (rows.len() as u64 - 1) * range;
         let pages = units::grouped(start).len().max(4);
-        let offsets = by_offset && page.width >= 72;
+        let offsets = detail.page_basis == "offset" && page.width >= 72;
         let label = if offsets { pages + 2 + 8 } else { pages };
         let longest = |text: &dyn Fn(&Row) -> String, title: &str| {
             rows.iter().map(|row| text(row).chars().count()).max().unwrap_or(0).max(title.len())
@@ -133,7 +130,7 @@ impl Layout {
         let cell = (room / columns.max(1)).clamp(1, 8);
         // A narrow picture still has room for its heading.
         let picture = (cell * columns).max(7);
-        Self { by_offset, offsets, page_bytes: detail.page_bytes, label, group, cell, picture, owner, first }
+        Self { offsets, page_bytes: detail.page_bytes, label, group, cell, picture, owner, first }
     }
 
     /// Thread numbers over the columns, as many as have room, and the titles of the rest.
@@ -195,8 +192,10 @@ fn legend(detail: &Detail, range: u64, group: usize, fullest: f64, page: &Page) 
     if group > 1 {
         parts.push(format!("a column is {group} threads from the one named"));
     }
-    if detail.page_basis == "address" {
-        parts.push("pages of all instances in order of address".to_string());
+    match detail.page_basis.as_str() {
+        "address" => parts.push("pages of all instances in order of address".to_string()),
+        "instances" => parts.push("pages of all instances, one instance behind the other, oldest first".to_string()),
+        _ => {}
     }
     page.note(&parts.join("; "))
 }

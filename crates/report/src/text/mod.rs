@@ -3,6 +3,7 @@
 pub mod comparison;
 mod footer;
 mod header;
+mod instances;
 mod lists;
 mod matrix;
 mod names;

@@ -3,7 +3,7 @@
 use numamma_findings::{Detail, Object};
 
 use super::{
-    Page, lists, matrix,
+    Page, instances, lists, matrix,
     objects::{error, is_nowhere},
     shares,
     style::{Style, clean},
@@ -23,6 +23,9 @@ const THREADS: usize = 8;
 pub fn render(selection: &Selection, object: &Object, page: &Page) -> String {
     let mut out = summary(selection, object, page);
     out += &stack(object, page);
+    if let Some(detail) = &object.detail {
+        out += &instances::render(selection, detail, page);
+    }
     match &object.detail {
         Some(detail) => out += &matrix::render(detail, page),
         None => out += &format!("\n{}", page.note("These findings carry no pages of this object.")),
@@ -78,14 +81,14 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
         let share = format!("{} of its accesses", units::percent(object.remote.share));
         out += &page.labelled("  remote", &[share, format!("{reads} reads"), format!("{writes} writes")].join(dot));
     }
-    let threads = selection.thread_shares(object);
+    let threads = selection.thread_shares(&object.threads);
     let count = units::plural(threads.len() as u64, "thread");
     out += &page.labelled("  threads", &format!("{count}: {}", shares::long(&threads, THREADS)));
-    let touched = first_touch_shares(object);
+    let touched = first_touch_shares(&object.first_touch);
     let text = if touched.is_empty() { "not seen".to_string() } else { shares::long(&touched, THREADS) };
     out +=
         &page.labelled("  touched", &format!("first by {text}").replace("first by not seen", "first touches not seen"));
-    out += &page.labelled("  pattern", &shares::pattern_long(&object.pattern));
+    out += &page.labelled("  pattern", &shares::pattern_long(object));
     if !object.nodes.is_empty() {
         let total: u64 = object.nodes.values().sum();
         let nodes = object.nodes.iter().map(|(node, pages)| {
@@ -132,9 +135,10 @@ fn first_touches(object: &Object, page: &Page) -> String {
             Cell::new(format!("  {}", units::grouped(touch.pages))),
             Cell::new(units::percent(touch.pages as f64 / total.max(1) as f64)),
             Cell::new(format!("T{}", touch.thread)),
-            Cell::new(match touch.via.as_str() {
-                "" => lists::place(&touch.function, &touch.file, touch.line),
-                via => format!("{} ({via})", lists::place(&touch.function, &touch.file, touch.line)),
+            Cell::new(match (lists::place(&touch.function, &touch.file, touch.line), touch.via.as_str()) {
+                (place, _) if touch.recycled => format!("{place} (recycled: as memory of an earlier object)"),
+                (place, "") => place,
+                (place, via) => format!("{place} ({via})"),
             }),
         ]);
     }
@@ -150,5 +154,5 @@ fn first_touches(object: &Object, page: &Page) -> String {
 fn over_time(selection: &Selection, object: &Object, detail: &Detail, page: &Page) -> String {
     let access = selection.options.access;
     let points: Vec<_> = detail.points.iter().filter(|point| access.includes(point.write)).copied().collect();
-    timeline::render(&points, detail, selection.findings.run.wall_s, &selection.thread_shares(object), page)
+    timeline::render(&points, detail, selection.findings.run.wall_s, &selection.thread_shares(&object.threads), page)
 }

@@ -96,9 +96,9 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
     let sizes = if object.instances > 1 { "up to " } else { "" };
     let time = selection.of_cost(units::seconds(object.cost.seconds));
     let share = selection.share(object.cost.share, object.accesses.share);
-    let threads = shares::short(&selection.thread_shares(object), page);
-    let touch = shares::short(&first_touch_shares(object), page);
-    let pattern = shares::pattern(&object.pattern);
+    let threads = shares::short(&selection.thread_shares(&object.threads), page);
+    let touch = shares::short(&first_touch_shares(&object.first_touch), page);
+    let pattern = shares::pattern(object);
     let kind = if object.kind.is_empty() { "unknown" } else { &object.kind };
     vec![
         Cell::new(object.id.to_string()).style(Style::Dim),
@@ -133,7 +133,7 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         } else {
             format!("first touch {touch}")
         }),
-        Cell::new(&pattern).phrase(if pattern == "unknown" { "pattern unknown".to_string() } else { pattern }),
+        Cell::new(&pattern).phrase(&pattern),
     ]
 }
 

@@ -35,12 +35,16 @@ pub fn pages(selection: &Selection, page: &Page) -> Result<String, ReportError> 
         let owner = row.page.owner.map_or("-".to_string(), |owner| format!("T{owner}{share}"));
         let toucher = row.page.first_touch_thread.map_or("-".to_string(), |thread| format!("T{thread}"));
         // Pages of many small instances are counted, so their number gives no offset.
-        let by_offset = row.detail.page_basis != "address";
-        let offset = if by_offset { units::bytes(row.page.page * row.detail.page_bytes) } else { "-".to_string() };
+        let number = row.in_instance();
+        let offset = number.map_or("-".to_string(), |page| units::bytes(page * row.detail.page_bytes));
+        let name = match row.page.instance {
+            Some(instance) => format!("{} instance {instance}", row.object.name),
+            None => row.object.name.clone(),
+        };
         table.row(vec![
-            Cell::new(&row.object.name).style(Style::Bold),
-            Cell::new(units::grouped(row.page.page)),
-            Cell::new(&offset).phrase(if by_offset { format!("at {offset}") } else { String::new() }),
+            Cell::new(name).style(Style::Bold),
+            Cell::new(units::grouped(number.unwrap_or(row.page.page))),
+            Cell::new(&offset).phrase(if number.is_some() { format!("at {offset}") } else { String::new() }),
             Cell::new(units::bytes(row.detail.page_bytes)),
             Cell::new(row.page.node.map_or("-".to_string(), |node| node.to_string())),
             Cell::new(page.pen.bar(row.page.samples as f64 / largest as f64, 6)).style(Style::Accent),

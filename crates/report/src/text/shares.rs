@@ -1,6 +1,6 @@
 //! Threads and patterns in a few words.
 
-use numamma_findings::Pattern;
+use numamma_findings::{InstancePattern, Object, Pattern};
 
 use super::{Page, units};
 
@@ -51,17 +51,75 @@ pub fn long(shares: &[(usize, f64)], most: usize) -> String {
     format!("{}{others}", named.join(", "))
 }
 
-/// `block 191 MiB`, `block-cyclic 256 KiB (72 %)`: with the confidence where it is not near certainty.
-pub fn pattern(pattern: &Pattern) -> String {
-    let kind = if pattern.kind.is_empty() { "unknown" } else { pattern.kind.as_str() };
-    let block = if pattern.block_bytes > 0 { format!(" {}", units::bytes(pattern.block_bytes)) } else { String::new() };
-    let sure = kind == "unknown" || pattern.confidence >= 0.95 || !pattern.confidence.is_finite();
-    let confidence = if sure { String::new() } else { format!(" ({} %)", units::percent_whole(pattern.confidence)) };
-    format!("{kind}{block}{confidence}")
+/// `block 191 MiB`, `block-cyclic 256 KiB (72 %)`, `private, one each for 4 threads`: how threads share an object.
+pub fn pattern(object: &Object) -> String {
+    if object.instance_patterns.is_empty() { of_one(&object.pattern) } else { of_instances(object) }
 }
 
-/// The pattern in a sentence.
-pub fn pattern_long(pattern: &Pattern) -> String {
+/// How threads share one instance: with the share of samples that agree where it is not nearly all.
+pub fn of_one(pattern: &Pattern) -> String {
+    let block = if pattern.block_bytes > 0 { format!(" {}", units::bytes(pattern.block_bytes)) } else { String::new() };
+    match pattern.kind.as_str() {
+        "mixed" if pattern.main_share > 0.0 => main_user(pattern.main_share),
+        "" | "unknown" => format!("pattern unknown{}", untold(pattern)),
+        kind @ ("private" | "block" | "block-cyclic") if pattern.confidence < 0.95 => {
+            format!("{kind}{block} ({} %)", units::percent_whole(pattern.confidence))
+        }
+        kind => format!("{kind}{block}"),
+    }
+}
+
+fn main_user(share: f64) -> String {
+    format!("mostly one thread a page ({} %)", units::percent_whole(share))
+}
+
+/// How many samples there are and about how many would tell.
+fn untold(pattern: &Pattern) -> String {
+    match pattern.samples_needed {
+        Some(needed) if needed > pattern.samples => {
+            let samples = units::plural(pattern.samples, "sample");
+            format!(": {samples}, about {} would tell", units::grouped(needed))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The patterns of several instances, added up.
+fn of_instances(object: &Object) -> String {
+    let patterns = &object.instance_patterns;
+    let judged: u64 = patterns.iter().map(|of| of.instances).sum();
+    let one = |of: &InstancePattern| {
+        let block = if of.block_bytes > 0 { format!(" {}", units::bytes(of.block_bytes)) } else { String::new() };
+        match of.kind.as_str() {
+            "mixed" => "mostly one thread a page".to_string(),
+            kind => format!("{kind}{block}"),
+        }
+    };
+    match &patterns[..] {
+        [of] if of.kind == "unknown" => format!("pattern unknown{}", untold(&object.pattern)),
+        [of] if of.kind == "private" && of.threads == 1 => "private, all of one thread".to_string(),
+        [of] if of.kind == "private" && of.threads == judged => {
+            format!("private, one each for {}", units::plural(of.threads, "thread"))
+        }
+        [of] if of.kind == "private" => {
+            let threads = units::plural(of.threads, "thread");
+            format!("private, each of {} has one of {threads}", units::plural(judged, "instance"))
+        }
+        [of] => format!("{} in each of {}", one(of), units::plural(judged, "instance")),
+        several => {
+            let part = |of: &InstancePattern| format!("{} in {}", one(of), units::grouped(of.instances));
+            let parts: Vec<String> = several.iter().take(3).map(part).collect();
+            format!("{} of {}", parts.join(", "), units::plural(judged, "instance"))
+        }
+    }
+}
+
+/// The same in a sentence.
+pub fn pattern_long(object: &Object) -> String {
+    let pattern = &object.pattern;
+    if !object.instance_patterns.is_empty() {
+        return of_instances(object);
+    }
     let block = units::bytes(pattern.block_bytes);
     let what = match pattern.kind.as_str() {
         "private" => "private: one thread uses it".to_string(),
@@ -75,12 +133,14 @@ pub fn pattern_long(pattern: &Pattern) -> String {
             };
             format!("block-cyclic: ranges of {block}{period}")
         }
-        "shared" => "shared: many threads use the same pages".to_string(),
-        "mixed" => "mixed: no one pattern".to_string(),
-        "" | "unknown" => return "unknown: too few samples".to_string(),
+        "shared" => {
+            return "shared: threads use each page as they use the whole".to_string();
+        }
+        "mixed" => return format!("mixed: {}, in no one order", main_user(pattern.main_share)),
+        "" | "unknown" => return format!("unknown{}", untold(pattern)),
         other => other.to_string(),
     };
-    format!("{what} ({} of the sampled pages agree)", units::percent(pattern.confidence))
+    format!("{what} ({} of its samples agree)", units::percent(pattern.confidence))
 }
 
 #[cfg(test)]
@@ -103,15 +163,40 @@ mod tests {
         assert_eq!(long(&even(3), 2), "T0 33 %, T1 33 %, 1 others 33 %");
     }
 
+    fn object(pattern: Pattern, instances: &[(&str, u64, u64)]) -> Object {
+        let of = |&(kind, instances, threads): &(&str, u64, u64)| InstancePattern {
+            kind: kind.into(),
+            instances,
+            threads,
+            block_bytes: if kind == "block" { 1 << 20 } else { 0 },
+            share: 0.5,
+        };
+        Object { pattern, instance_patterns: instances.iter().map(of).collect(), ..Object::default() }
+    }
+
     #[test]
     fn patterns() {
-        let block =
-            Pattern { kind: "block-cyclic".into(), block_bytes: 1 << 18, period_bytes: 1 << 20, confidence: 0.72 };
-        assert_eq!(pattern(&block), "block-cyclic 256 KiB (72 %)");
+        let kind = |kind: &str| Pattern { kind: kind.into(), confidence: 0.97, ..Pattern::default() };
+        let cyclic = Pattern { block_bytes: 1 << 18, period_bytes: 1 << 20, confidence: 0.82, ..kind("block-cyclic") };
+        assert_eq!(pattern(&object(cyclic.clone(), &[])), "block-cyclic 256 KiB (82 %)");
         assert_eq!(
-            pattern_long(&block),
-            "block-cyclic: ranges of 256 KiB, in turn every 1 MiB (72.0 % of the sampled pages agree)"
+            pattern_long(&object(cyclic, &[])),
+            "block-cyclic: ranges of 256 KiB, in turn every 1 MiB (82.0 % of its samples agree)"
         );
-        assert_eq!(pattern(&Pattern::default()), "unknown");
+        let mixed = Pattern { main_share: 0.85, ..kind("mixed") };
+        assert_eq!(pattern(&object(mixed, &[])), "mostly one thread a page (85 %)");
+        let unknown = Pattern { samples: 680, samples_needed: Some(2000), ..kind("unknown") };
+        assert_eq!(pattern(&object(unknown, &[])), "pattern unknown: 680 samples, about 2 000 would tell");
+        assert_eq!(pattern(&Object::default()), "pattern unknown");
+    }
+
+    #[test]
+    fn patterns_of_several_instances_add_up_in_words() {
+        let of = |instances: &[(&str, u64, u64)]| pattern(&object(Pattern::default(), instances));
+        assert_eq!(of(&[("private", 4, 4)]), "private, one each for 4 threads");
+        assert_eq!(of(&[("private", 37, 4)]), "private, each of 37 instances has one of 4 threads");
+        assert_eq!(of(&[("private", 37, 1)]), "private, all of one thread");
+        assert_eq!(of(&[("block", 12, 4)]), "block 1 MiB in each of 12 instances");
+        assert_eq!(of(&[("private", 30, 4), ("shared", 7, 4)]), "private in 30, shared in 7 of 37 instances");
     }
 }

@@ -69,6 +69,7 @@ fn objects() -> Vec<Object> {
         block_bytes,
         period_bytes,
         confidence,
+        ..Pattern::default()
     };
     let mut objects = vec![
         object(0, grid, "heap", 2 << 20, 0.612, &[0.26, 0.25, 0.25, 0.24]),
@@ -90,6 +91,17 @@ fn objects() -> Vec<Object> {
     objects[3].pattern = pattern("block-cyclic", 4096, 16384, 0.72);
     objects[5].instances = 18_311;
     objects[5].first_touch.clear();
+    objects[1].advice = Some(Advice {
+        kind: "initialise-in-parallel".into(),
+        text: "T0 touches its pages first (initialise main.cpp:88), but other threads use them: let each thread \
+               initialise the part it uses"
+            .into(),
+        function: "initialise".into(),
+        file: "/home/ada/src/stencil/main.cpp".into(),
+        line: 88,
+        share: 0.78,
+        ..Advice::default()
+    });
     objects
 }
 
@@ -130,6 +142,7 @@ pub fn object(id: usize, name: &str, kind: &str, bytes: u64, share: f64, threads
             line: 88,
             via: String::new(),
             pages: bytes / 4096,
+            recycled: false,
         }],
         ..Object::default()
     }
@@ -151,7 +164,15 @@ fn detail() -> Detail {
             by_thread.insert(1, 20.0);
         }
         let samples = by_thread.values().sum::<f64>() as u64;
-        Page { page, node: Some(0), owner: Some(owner(page)), samples, by_thread, first_touch_thread: Some(0) }
+        Page {
+            page,
+            instance: None,
+            node: Some(0),
+            owner: Some(owner(page)),
+            samples,
+            by_thread,
+            first_touch_thread: Some(0),
+        }
     };
     // A sweep over the blocks after an initialisation by thread 0.
     let point = |n: u64| {
@@ -169,6 +190,8 @@ fn detail() -> Detail {
         points: (0..4000).map(point).collect(),
         points_of: 28_948,
         span_bytes: 2 << 20,
+        instances: Vec::new(),
+        instances_of: 1,
     }
 }
 

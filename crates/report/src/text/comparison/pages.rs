@@ -76,6 +76,7 @@ fn table(ownership: &Ownership, page: &Page) -> Table {
 
 fn uncompared(part: &Uncompared) -> String {
     let why = match part.reason.as_str() {
+        "several_instances" => "with several instances",
         "small_instances" => "with instances smaller than a page",
         "of_a_thread" => "in stacks and thread-local memory",
         "allocations_not_recorded" => "in mappings that nobody can tell apart",

@@ -1,0 +1,196 @@
+//! The instances of an object, one by one: patterns, owners and first touches are of an instance, and an object adds them up.
+
+use std::cmp::Reverse;
+
+use numamma_findings::{Instance, InstancePattern, Pattern, ThreadShare};
+use numamma_trace::ObjectRow;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::Analysis;
+use crate::counters::Users;
+use crate::detail::{GroupPage, first_touch_lines, is_paged};
+use crate::groups::{Group, GroupId};
+use crate::pages::SMALL;
+use crate::pattern::{self, Used};
+use crate::statistics::{ratio, share_error};
+
+/// Instances that are listed: those with most samples.
+const LISTED: usize = 1000;
+/// Share of the samples that instances of one pattern must have for the object to have it.
+const MOST: f64 = 0.8;
+
+/// How the threads share an object: all of it, and by instance if it has several.
+pub struct Shared {
+    pub whole: Pattern,
+    pub instances: Vec<InstancePattern>,
+}
+
+/// Judges each instance of a group by its pages; those whose samples do not tell are judged together.
+pub fn shared(group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage], page_bytes: u64) -> Shared {
+    let chunks: Vec<&[GroupPage]> = pages.chunk_by(|a, b| a.key.instance == b.key.instance).collect();
+    if group.touched <= 1 {
+        let used: Vec<Used> = pages.iter().filter_map(|page| Used::new(page.key.page, &page.users)).collect();
+        let whole = group.bytes.div_ceil(page_bytes);
+        return Shared { whole: pattern::judge(&[&used], page_bytes, Some(whole)), instances: Vec::new() };
+    }
+    let mut judged: Vec<(Pattern, u64, FxHashSet<i32>)> = Vec::new();
+    let mut untold: Vec<Vec<Used>> = Vec::new();
+    let mut untold_threads: FxHashSet<i32> = FxHashSet::default();
+    for chunk in chunks {
+        let instance = chunk[0].key.instance;
+        if instance == SMALL {
+            continue;
+        }
+        let used: Vec<Used> = chunk.iter().filter_map(|page| Used::new(page.key.page, &page.users)).collect();
+        let Some(users) = users.get(&instance).filter(|_| !used.is_empty()) else { continue };
+        // From the first page that was seen to the last: how large it is does not matter to the pattern.
+        let span = chunk.last().map_or(0, |page| page.key.page + 1);
+        let found = pattern::judge(&[&used], page_bytes, Some(span));
+        if found.kind == "unknown" {
+            untold_threads.extend(main_thread(users));
+            untold.push(used);
+        } else {
+            let threads = main_thread(users).into_iter().collect();
+            judged.push((found, 1, threads));
+        }
+    }
+    // Small instances: pages are several's, but each instance tells who uses it.
+    let mut small: Vec<(&u32, &Users)> = users.iter().filter(|(n, _)| !is_judged(pages, **n)).collect();
+    small.sort_by_key(|(n, _)| **n);
+    for (_, users) in small {
+        untold_threads.extend(main_thread(users));
+        untold.extend(Used::new(0, users).map(|used| vec![used]));
+    }
+    if !untold.is_empty() {
+        let together: Vec<&[Used]> = untold.iter().map(Vec::as_slice).collect();
+        judged.push((pattern::judge(&together, page_bytes, None), untold.len() as u64, untold_threads));
+    }
+    add_up(judged)
+}
+
+/// Whether an instance has pages of its own among `pages`, which ascend.
+fn is_judged(pages: &[GroupPage], instance: u32) -> bool {
+    pages.binary_search_by_key(&instance, |page| page.key.instance).is_ok()
+}
+
+fn main_thread(users: &Users) -> Option<i32> {
+    users.threads.iter().max_by_key(|of| (of.samples, Reverse(of.thread))).map(|of| of.thread)
+}
+
+/// Adds patterns of instances up: by kind, and what most of them are.
+fn add_up(judged: Vec<(Pattern, u64, FxHashSet<i32>)>) -> Shared {
+    let samples: u64 = judged.iter().map(|(of, ..)| of.samples).sum();
+    let mut kinds: Vec<(String, Vec<&(Pattern, u64, FxHashSet<i32>)>)> = Vec::new();
+    for of in &judged {
+        match kinds.iter_mut().find(|(kind, _)| *kind == of.0.kind) {
+            Some((_, all)) => all.push(of),
+            None => kinds.push((of.0.kind.clone(), vec![of])),
+        }
+    }
+    let of_kind = |all: &[&(Pattern, u64, FxHashSet<i32>)]| all.iter().map(|(of, ..)| of.samples).sum::<u64>();
+    kinds.sort_by_key(|(_, all)| Reverse(of_kind(all)));
+    let instances: Vec<InstancePattern> = kinds
+        .iter()
+        .map(|(kind, all)| InstancePattern {
+            kind: kind.clone(),
+            instances: all.iter().map(|(_, n, _)| n).sum(),
+            threads: all.iter().flat_map(|(.., threads)| threads).collect::<FxHashSet<_>>().len() as u64,
+            block_bytes: block_of(all),
+            share: ratio(of_kind(all) as f64, samples as f64),
+        })
+        .collect();
+    let Some((kind, all)) = kinds.first() else { return Shared { whole: pattern::unknown(), instances } };
+    let mean = |value: &dyn Fn(&Pattern) -> f64| {
+        let sum: f64 = all.iter().map(|(of, ..)| of.samples as f64 * value(of)).sum();
+        ratio(sum, of_kind(all) as f64)
+    };
+    let share = instances[0].share;
+    let whole = Pattern {
+        kind: if share >= MOST { kind.clone() } else { "mixed".into() },
+        block_bytes: if share >= MOST { instances[0].block_bytes } else { 0 },
+        period_bytes: 0,
+        confidence: mean(&|of| of.confidence) * share,
+        samples,
+        main_share: if share >= MOST { mean(&|of| of.main_share) } else { 0.0 },
+        samples_needed: all.iter().filter_map(|(of, ..)| of.samples_needed).max(),
+    };
+    Shared { whole, instances }
+}
+
+/// The block size that all have but for a tenth; 0 if there is none.
+fn block_of(all: &[&(Pattern, u64, FxHashSet<i32>)]) -> u64 {
+    let sizes = all.iter().map(|(of, ..)| of.block_bytes);
+    let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
+    if most as f64 <= 1.1 * least as f64 { most } else { 0 }
+}
+
+/// Pages from the first to the last of an object.
+pub fn pages_of(object: &ObjectRow, page_bytes: u64) -> u64 {
+    let low = object.addr as u64;
+    (low % page_bytes + (object.bytes.max(1) as u64)).div_ceil(page_bytes)
+}
+
+/// The instances of a group, oldest first. `first`: the number of each one's first page.
+pub fn list(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], first: &FxHashMap<u32, u64>) -> Vec<Instance> {
+    let Analysis { tables, groups, counters, .. } = analysis;
+    let group = &groups.groups[id as usize];
+    let users = &counters.groups[id as usize].instances;
+    let start = analysis.dataset.meta().start;
+    let seconds = |time: i64| (time - start) as f64 / 1e9;
+    let mut objects: Vec<usize> =
+        (0..tables.objects.len()).filter(|&object| groups.of_object[object] == Some(id)).collect();
+    let samples = |object: usize| users.get(&groups.instance[object]).map_or(0, Users::samples);
+    objects.sort_by_key(|&object| (Reverse(samples(object)), groups.instance[object]));
+    objects.truncate(LISTED);
+    objects.sort_by_key(|&object| groups.instance[object]);
+    let nobody = Users::default();
+    let instance = |object: usize| {
+        let number = groups.instance[object];
+        let row = &tables.objects[object];
+        let users = users.get(&number).unwrap_or(&nobody);
+        let low = pages.partition_point(|page| page.key.instance < number);
+        let high = pages.partition_point(|page| page.key.instance <= number);
+        let own = &pages[low..high];
+        let used: Vec<Used> = own.iter().filter_map(|page| Used::new(page.key.page, &page.users)).collect();
+        let span = pages_of(row, tables.page_bytes);
+        Instance {
+            instance: number.into(),
+            pid: tables.processes.iter().find(|of| of.process == row.process).map_or(-1, |of| of.pid),
+            bytes: row.bytes.max(0) as u64,
+            first_page: first.get(&number).copied(),
+            pages: span,
+            start_s: seconds(row.start_time).max(0.0),
+            end_s: (row.end_time != i64::MAX).then(|| seconds(row.end_time)),
+            samples: users.samples(),
+            cost_s: users.threads.iter().map(|of| of.cost).sum::<i64>() as f64 / 1e9,
+            threads: thread_shares(users, counters.exact),
+            first_touch: first_touch_lines(tables, own.iter()),
+            pattern: match is_paged(group, tables, object) {
+                true => pattern::judge(&[&used], tables.page_bytes, Some(span)),
+                false => {
+                    pattern::judge(&[&Used::new(0, users).into_iter().collect::<Vec<_>>()], tables.page_bytes, None)
+                }
+            },
+        }
+    };
+    objects.into_iter().map(instance).collect()
+}
+
+fn thread_shares(users: &Users, exact: bool) -> Vec<ThreadShare> {
+    let cost: i64 = users.threads.iter().map(|of| of.cost).sum();
+    let accesses: f64 = users.threads.iter().map(|of| of.accesses).sum();
+    let samples = users.samples();
+    let mut shares: Vec<ThreadShare> = users
+        .threads
+        .iter()
+        .map(|of| ThreadShare {
+            thread: of.thread.max(0) as usize,
+            cost_share: ratio(of.cost as f64, cost as f64),
+            access_share: ratio(of.accesses, accesses),
+            error: share_error(of.samples, samples).filter(|_| !exact),
+        })
+        .collect();
+    let weight = |share: &ThreadShare| if cost > 0 { share.cost_share } else { share.access_share };
+    shares.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.thread.cmp(&b.thread)));
+    shares
+}
