@@ -9,7 +9,7 @@ use numamma_tests::{Place, Run};
 fn record(source: &str, flags: &[&str]) -> Place {
     let place = Place::alone();
     let program = place.compile("gcc", "program", source, flags);
-    place.record().args(["--rate", "2000"]).arg(&program).run().success();
+    place.record().arg(&program).run().success();
     place
 }
 
@@ -87,7 +87,7 @@ fn one_instance_can_be_looked_into() {
 fn counted_instances_are_judged_like_sampled_ones() {
     let place = Place::alone();
     let program: PathBuf = place.compile("gcc", "program", &PRIVATE.replace("1200", "2"), &["-O2", "-g", "-pthread"]);
-    place.record().args(["--sampler", "exact"]).arg(&program).run().success();
+    Run::record_with(&place.dataset(), &["--sampler".into(), "exact".into()]).arg(&program).run().success();
     let report = Report::of(&place.dataset());
     let buffer = report.object("buffer");
     assert_eq!(buffer.pattern.kind, "private", "{buffer:?}");

@@ -87,6 +87,7 @@ pub struct RunInfo {
 pub struct Sampler {
     pub kind: String,
     pub rate_hz: f64,
+    #[serde(default)]
     pub hooks: bool,
 }
 

@@ -298,8 +298,8 @@ fn smoothed(pages: &[Used]) -> Vec<Used> {
             _ => all.push(page.clone()),
         }
     }
-    // What lies across the border of two ranges is neither's.
-    all.retain(|of| 4 * of.owner().1 >= 3 * of.samples());
+    // What lies across the border of two ranges is neither's, and the last pages may have few samples.
+    all.retain(|of| of.samples() >= ENOUGH && 4 * of.owner().1 >= 3 * of.samples());
     all
 }
 

@@ -39,6 +39,7 @@ pub fn render(selection: &Selection, detail: &Detail, page: &Page) -> String {
         let end = of.end_s.map_or("end".to_string(), |end| units::seconds(finite(end)));
         let users = shares::short(&selection.thread_shares(&of.threads), page);
         let touchers = shares::short(&first_touch_shares(&of.first_touch), page);
+        let pattern = shares::of_one(&of.pattern);
         table.row(vec![
             Cell::new(of.instance.to_string()),
             Cell::new(units::bytes(of.bytes)).phrase(units::bytes(of.bytes)),
@@ -49,7 +50,7 @@ pub fn render(selection: &Selection, detail: &Detail, page: &Page) -> String {
             Cell::new(units::percent(of.samples as f64 / total.max(1) as f64)),
             Cell::new(&users).phrase(&users),
             Cell::new(&touchers).phrase(format!("first touch {touchers}")),
-            Cell::new(shares::of_one(&of.pattern)).phrase(shares::of_one(&of.pattern)),
+            Cell::new(pattern.strip_prefix("pattern ").unwrap_or(&pattern)).phrase(&pattern),
         ]);
     }
     let mut out = page.heading(if only.is_some() { "Instance" } else { "Instances" });

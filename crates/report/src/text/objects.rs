@@ -133,7 +133,7 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         } else {
             format!("first touch {touch}")
         }),
-        Cell::new(&pattern).phrase(&pattern),
+        Cell::new(pattern.strip_prefix("pattern ").unwrap_or(&pattern)).phrase(&pattern),
     ]
 }
 
