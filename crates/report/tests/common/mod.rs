@@ -58,6 +58,7 @@ pub fn findings() -> Findings {
         sites: sites(&objects),
         objects,
         processes: vec![Process { pid: 4711, parent: 1, command: "stencil".into(), tracked: true, samples: 48_210 }],
+        waiting: None,
     }
 }
 
