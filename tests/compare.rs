@@ -193,7 +193,7 @@ fn what_cannot_be_compared_fails_clearly() {
     let [a, _] = recorded();
     let place = Place::together();
     let nowhere = place.path("nowhere.numamma");
-    Run::compare(a, &nowhere).run().exits(OWN_FAILURE).fails_clearly(&["nowhere.numamma", "not a NumaMMA recording"]);
+    Run::compare(a, &nowhere).run().exits(OWN_FAILURE).fails_clearly(&["nowhere.numamma", "not there"]);
     Run::compare(&nowhere, a).run().exits(OWN_FAILURE).fails_clearly(&["nowhere.numamma"]);
     Run::numamma().arg("compare").arg(a).run().exits(OWN_FAILURE).fails_clearly(&["<B>"]);
     for bad in [["--reference", "c"], ["--format", "csv"], ["--top", "few"]] {
@@ -235,6 +235,7 @@ fn every_field_is_described() {
     described.extend(["count", "remedy", "seconds", "share", "error", "reads", "writes", "id", "ground"]);
     described.extend(["hooks", "bursts", "taken", "instructions", "stopped_s", "assumed"]);
     described.extend(["trace", "most", "accesses", "used_up"]);
+    described.extend(["overhead", "ticks_s", "held_s", "hooks_s", "recorder_s", "thread_s"]);
     described.extend(["controls", "after_s", "for_s", "marked", "in", "objects", "ranges", "left_out", "thinned"]);
     let [a, b] = recorded();
     let outcome = Run::compare(a, b).args(["--format", "json"]).run().success();

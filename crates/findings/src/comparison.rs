@@ -259,9 +259,19 @@ pub struct AccessChange {
 }
 
 impl AccessChange {
-    /// Whether both numbers are more than guesses: else no report states a difference.
+    /// Whether the first number is more than a guess, and has an error: else no report states it.
+    pub fn is_stated_in_a(&self) -> bool {
+        !self.ground.is_cost_only_in_a() && self.share.a_error.is_some()
+    }
+
+    /// The same of the second one.
+    pub fn is_stated_in_b(&self) -> bool {
+        !self.ground.is_cost_only_in_b() && self.share.b_error.is_some()
+    }
+
+    /// Whether both numbers are: else no report states a difference.
     pub fn is_stated(&self) -> bool {
-        !self.ground.is_cost_only_in_a() && !self.ground.is_cost_only_in_b()
+        self.is_stated_in_a() && self.is_stated_in_b()
     }
 }
 

@@ -142,8 +142,8 @@ fn accesses(of: &AccessChange, page: &Page) -> [Cell; 3] {
         return shares("accesses", &of.share, page);
     }
     let cell = |cost_only, share| if cost_only { COST_ONLY.to_owned() } else { units::percent(share) };
-    let a = cell(of.ground.is_cost_only_in_a(), of.share.a);
-    let b = cell(of.ground.is_cost_only_in_b(), of.share.b);
+    let a = cell(!of.is_stated_in_a(), of.share.a);
+    let b = cell(!of.is_stated_in_b(), of.share.b);
     let phrase = format!("accesses {a}, {b}");
     [Cell::new(&a).phrase(phrase), Cell::new(&b), Cell::default()]
 }
