@@ -22,6 +22,10 @@ pub trait Observer {
     /// with it. One that the run stops at, for whatever reason but the limit, is told too.
     fn instruction(&mut self, ip: u64);
 
+    /// The accesses that come now are of another round of a repeated MOVS or STOS, and follow on those of the round before: processors
+    /// make many of them at once.
+    fn goes_on(&mut self) {}
+
     /// An instruction that was told of last made this access. None is told of an instruction (or repetition) that was stopped at.
     fn access(&mut self, access: Access);
 }

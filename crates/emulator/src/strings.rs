@@ -33,6 +33,9 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
                     return Err(Stop::Limit);
                 }
                 *left -= 1;
+                if matches!(op.kind, Kind::MoveString(_) | Kind::StoreString(_)) && self.other_flags & DIRECTION == 0 {
+                    self.observer.goes_on();
+                }
             }
             first = false;
             self.once(op)?;

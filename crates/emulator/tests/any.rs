@@ -3,12 +3,13 @@
 mod chance;
 mod traced;
 
+use std::arch::x86_64::__cpuid_count;
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use chance::{Random, any, undefined, varies};
+use chance::{ARITHMETIC, Random, any, has_undefined_result, take_over_free_flags, undefined, varies};
 use iced_x86::{Decoder, Instruction, Mnemonic, Register};
-use numamma_emulator::{Access, Emulator, Fault, Observer, PAGE, State, Stop, Unsupported};
+use numamma_emulator::{Access, EXTENDED_BYTES, Emulator, Fault, Observer, PAGE, Rights, State, Stop, Unsupported};
 use traced::{Traced, difference, same_memory};
 
 const STACK: u64 = 16 << 10;
@@ -28,6 +29,16 @@ fn times() -> u64 {
     30_000 * factor.unwrap_or(1)
 }
 
+/// Where the vector and mask registers are in the image. Processors have other components in between, as keys of pages, without which
+/// the program cannot access its memory.
+fn vector_registers() -> impl Iterator<Item = std::ops::Range<usize>> {
+    let components = [2, 5, 6, 7].into_iter().map(|component| {
+        let leaf = __cpuid_count(0xd, component);
+        leaf.ebx as usize..(leaf.ebx + leaf.eax) as usize
+    });
+    std::iter::once(160..416).chain(components).filter(|part| part.end <= EXTENDED_BYTES)
+}
+
 /// Registers of which most are addresses in the stack or small, so that operands in memory are there.
 fn registers(random: &mut Random, from: &State, top: u64) -> State {
     let mut state = from.clone();
@@ -42,7 +53,7 @@ fn registers(random: &mut Random, from: &State, top: u64) -> State {
     state.general[4] = top - 4096;
     state.flags = 0x202 | random.next() & 0x8d5;
     let bytes = &mut state.extended.0;
-    for at in (160..416).chain(576..2432).step_by(8) {
+    for at in vector_registers().flat_map(|part| part.step_by(8)) {
         let value = match random.below(3) {
             // Indices of gathers; masks.
             0 => random.below(4096) | random.below(4096) << 32,
@@ -148,12 +159,17 @@ fn the_processor_does_the_same() {
             *disagreed.entry(format!("signal {signal}: {shown}")).or_default() += 1;
             continue;
         }
-        let open = undefined(&i);
-        differ += u64::from((emulated.flags ^ real.flags) & open != 0);
-        emulated.flags = emulated.flags & !open | real.flags & open;
+        if has_undefined_result(&i, &start) {
+            continue;
+        }
+        differ += u64::from((emulated.flags ^ real.flags) & undefined(&i, &start) != 0);
+        take_over_free_flags(&i, &mut emulated, &start, &real);
         let writes: Vec<_> = accesses.0.iter().filter(|a| a.write).copied().collect();
         let different = difference(&emulated, &real).or_else(|| same_memory(&mut emulator, &traced, &writes));
-        assert_eq!(different, None, "{shown} from {:x?}, flags {:x}", start.general, start.flags);
+        if let Some(what) = different {
+            let from = format!("{shown} from {:x?}, flags {:x}: {what}", start.general, start.flags);
+            *disagreed.entry(from).or_default() += 1;
+        }
         *compared.entry(name).or_default() += 1;
     }
     let total: u64 = compared.values().sum();
@@ -165,4 +181,45 @@ fn the_processor_does_the_same() {
     eprintln!("disagreed: {disagreed:#?}");
     assert!(disagreed.is_empty());
     assert!(total > 3_000);
+}
+
+/// What an Intel processor shows of a step, and what one of AMD does, is the same to the comparison, whichever this one is.
+#[test]
+fn a_step_between_two_rounds_has_flags_of_either_vendor() {
+    // repne cmpsd, two rounds to go, the first of which finds nothing.
+    let bytes = [0xf2, 0xa7];
+    let (code, data) = (0x40_0000, 0x50_0000);
+    let i = Decoder::with_ip(64, &bytes, code, 0).decode();
+    let mut before = State::new();
+    (before.ip, before.flags) = (code, 0x202 | 1 << 6 | 1 << 11);
+    (before.general[1], before.general[6], before.general[7]) = (2, data, data + 4);
+    let mut memory = |address: u64, page: &mut [u8; PAGE]| {
+        page.fill(0);
+        match address {
+            0x40_0000 => page[..2].copy_from_slice(&bytes),
+            0x50_0000 => page[..8].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0]),
+            _ => return None,
+        }
+        Some(Rights::ALL)
+    };
+    let mut round = before.clone();
+    let run = Emulator::new().expect("an emulator").run(&mut round, &mut memory, &mut (), 1);
+    assert_eq!((run.stop, round.ip, round.general[1]), (Stop::Limit, code, 1));
+    // 1 - 2: carry, auxiliary carry, sign, parity.
+    assert_eq!(round.flags & ARITHMETIC, 0x95);
+    let agrees = |flags: u64| {
+        let (mut emulated, mut real) = (round.clone(), round.clone());
+        real.flags = real.flags & !ARITHMETIC | flags;
+        take_over_free_flags(&i, &mut emulated, &before, &real);
+        difference(&emulated, &real).is_none()
+    };
+    assert!(agrees(before.flags & ARITHMETIC), "as Intel has it");
+    assert!(agrees(round.flags & ARITHMETIC), "as AMD has it");
+    assert!(!agrees(0) && !agrees(0x95 | 1 << 6), "as nobody has it");
+    // After the last round there is one answer.
+    let (mut emulated, mut last) = (round.clone(), round.clone());
+    (emulated.ip, last.ip) = (code + 2, code + 2);
+    last.flags = before.flags;
+    take_over_free_flags(&i, &mut emulated, &before, &last);
+    assert!(difference(&emulated, &last).is_some());
 }

@@ -261,6 +261,9 @@ fn variety_with_the_widest_vectors() {
 
 #[test]
 fn variety_for_avx2() {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        return;
+    }
     variety("variety avx2", &["-O3", "-march=haswell", "-mtune=haswell", "-ffast-math"]);
 }
 

@@ -156,26 +156,31 @@ impl Session {
         if low == 0 || addr < low || addr >= pointer.saturating_add(THREAD_DESCRIPTOR) {
             return None;
         }
-        let (start, tid) = (row.start_time.min(time), thread as i32);
-        // The executable's block ends at the thread pointer (variant II of the TLS ABI), those of libraries lie below.
-        let variable = self.executable(process).and_then(|module| {
-            let block = module.tls_block()?;
-            let base = pointer.wrapping_add_signed(block.executable_offset);
-            let variable = module.tls_variable_at(addr.checked_sub(base)?)?;
-            Some((variable.name.clone(), base + variable.address, variable.size, module.name().to_owned()))
+        let (start, tid) = (self.tasks.threads[thread].tls_since.min(time), thread as i32);
+        // The executable's block ends at the thread pointer (variant II of the TLS ABI), those of libraries lie below. Rows of one thread
+        // do not overlap.
+        let block = self.executable(process).and_then(|module| {
+            let base = pointer.wrapping_add_signed(module.tls_block()?.executable_offset).max(low);
+            (base < pointer).then_some((module, base))
         });
-        let extent = match &variable {
-            Some((_, at, bytes, _)) => Extent::lasting(*at, at + bytes),
-            None => Extent::word(addr),
+        let (name, at, end, module) = match block {
+            _ if addr >= pointer => {
+                ("[thread descriptor]".to_owned(), pointer, pointer + THREAD_DESCRIPTOR, String::new())
+            }
+            Some((module, base)) if addr >= base => match module.tls_variable_at(addr - base) {
+                Some(v) => (v.name.clone(), base + v.address, base + v.address + v.size, module.name().to_owned()),
+                None => {
+                    let (from, to) = module.tls_gap_at(addr - base);
+                    let name = format!("[thread-local storage of {}]", module.name());
+                    (name, base + from, base.saturating_add(to).min(pointer), module.name().to_owned())
+                }
+            },
+            block => {
+                let end = block.map_or(pointer, |(_, base)| base);
+                ("[thread-local storage of libraries]".to_owned(), low, end, String::new())
+            }
         };
-        let (name, at, bytes, module) = variable.unwrap_or_else(|| {
-            let (name, at, end) = if addr < pointer {
-                ("[thread-local storage of libraries]", low, pointer)
-            } else {
-                ("[thread descriptor]", pointer, pointer + THREAD_DESCRIPTOR)
-            };
-            (name.to_owned(), at, end - at, String::new())
-        });
+        let (extent, bytes) = (Extent::lasting(at, end), end - at);
         let key = Key::Tls(thread, at);
         self.named.of(process).entry(key).or_insert_with(|| ObjectRow {
             object: 0,

@@ -288,7 +288,7 @@ impl Session {
             self.tasks.set_stack(main, 0, 0);
             let main = &mut self.tasks.threads[main];
             let row = ThreadRow { name, ..cleared(&main.row) };
-            *main = Thread { row, pointer: None, stack_touched: u64::MAX, seen: main.seen };
+            *main = Thread { row, pointer: None, tls_since: i64::MAX, stack_touched: u64::MAX, seen: main.seen };
             self.no_longer_inside(pid);
             return;
         }
@@ -339,6 +339,7 @@ impl Session {
         let thread = &mut self.tasks.threads[main];
         (thread.row.tls_low, thread.row.tls_high) = (row.tls_low, row.tls_high);
         thread.pointer = pointer;
+        thread.tls_since = thread.row.start_time;
         if let Some(watched) = &mut self.watched {
             watched.inside.fork(from, main);
         }
@@ -568,6 +569,12 @@ impl Session {
         let thread = self.tasks.thread(pid, tid, time);
         let process = self.tasks.process_of(thread);
         let place = self.place(process, ip);
+        // Our library reads tables of each file, in pages that also have constants of the program: that says nothing of the program.
+        let by_us = place.is_some_and(|(path, _)| is_ours(self.modules.path(path)));
+        let of_file = |(_, mapping): (u64, &Mapping)| mapping.kind == MappingKind::File;
+        if by_us && self.tasks.processes[process].space.mappings.find(addr).is_some_and(of_file) {
+            return;
+        }
         self.code_places.note(process, ip, place);
         let access = self.code.access(&mut self.modules, pid, ip, place);
         let caller = top.and_then(|top| self.caller(process, place, top));

@@ -37,6 +37,8 @@ pub struct Thread {
     pub row: ThreadRow,
     /// The thread pointer, if the library reported it.
     pub pointer: Option<u64>,
+    /// When its thread-local storage began to be its own: before, the thread that made it has zeroed it.
+    pub tls_since: i64,
     /// Lowest stack address seen in use.
     pub stack_touched: u64,
     /// Whether the clock ever found it running, also where samples are not kept.
@@ -170,6 +172,7 @@ impl Tasks {
                 samples: 0,
             },
             pointer: None,
+            tls_since: i64::MAX,
             stack_touched: u64::MAX,
             seen: false,
         });

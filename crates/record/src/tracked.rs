@@ -109,6 +109,7 @@ impl Session {
                 row.tls_low = tls_low as i64;
                 row.tls_high = thread_pointer as i64;
                 self.tasks.threads[thread].pointer = Some(thread_pointer);
+                self.tasks.threads[thread].tls_since = time;
             }
             Event::Dlclose => self.tasks.processes[process].closed = time,
             Event::ThreadEnd { .. } => {}

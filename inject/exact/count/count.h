@@ -17,6 +17,8 @@
 #define NMX_NONE (~0ull)
 /* Accesses between two looks at the clock: some milliseconds. A counter cannot overflow in the meantime. */
 #define NMX_LOOK 1000000
+/* Bytes of a range that is copied or filled as a whole: so many are one access, those of libc's vectors. */
+#define NMX_UNIT 32u
 
 struct nmx_counter {
     uint32_t reads, writes;
@@ -36,6 +38,9 @@ struct nmx_thread {
     int64_t left;           /* accesses until the clock is looked at; the kernel puts 0 here in the child of a fork. Natively,
                              * while one is counted: the stack pointer then, negative */
     uint64_t next_read, next_write; /* where the pieces of the access that is being made go on */
+    /* Of the repeated string instruction that is being executed, reads and writes: where the next round's access is, and where the unit
+     * that it is of ends. */
+    uint64_t string_next[2], string_end[2];
     struct nmx_table *table;
 };
 
@@ -80,6 +85,13 @@ void nmx_cut(uint64_t low, uint64_t high, bool inside);
 void nmx_no_memory(void);
 void nmx_thread_begins(struct nmx_thread *self);
 void nmx_page_seen(struct nmx_writer *writer, uint64_t address, uint64_t ip, bool write);
+
+/* Where the unit ends that begins at `address`: at the end of the page, if that comes first. */
+static inline uint64_t nmx_unit_end(uint64_t address)
+{
+    const uint64_t end = address + NMX_UNIT, page = (address | 4095) + 1;
+    return end < page ? end : page;
+}
 
 static inline void nmx_add(struct nmx_page *page, uint64_t address, bool write)
 {

@@ -43,10 +43,15 @@ HOOK void __tsan_vptr_update(void **where, void *table) { (void)table, nmx_acces
 
 void nmx_range(const volatile void *where, uint64_t bytes, uint64_t ip, bool write)
 {
-    const volatile char *at = where;
-    const uint64_t step = bytes == 32 || bytes == 64 ? bytes : 16;
-    for (uint64_t done = 0; done < bytes; done += step)
-        nmx_access(at + done, (unsigned)(bytes - done < step ? bytes - done : step), ip, write);
+    if (bytes == 32 || bytes == 64) {
+        nmx_access(where, (unsigned)bytes, ip, write);
+        return;
+    }
+    const uint64_t first = (uint64_t)where, end = first + bytes;
+    for (uint64_t at = first, next; at < end; at = next) {
+        next = nmx_unit_end(at) < end ? nmx_unit_end(at) : end;
+        nmx_access((const volatile char *)where + (at - first), (unsigned)(next - at), ip, write);
+    }
 }
 
 HOOK void __tsan_read_range(void *where, uint64_t bytes);

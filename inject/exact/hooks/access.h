@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) void nmx_access(const volatile void
     nmx_slowly(address, bytes, ip, write);
 }
 
-/* An access of many bytes: a vector is one, as of an instruction; more than that is copied 16 bytes at a time. */
+/* An access of many bytes: a vector is one, as of an instruction; else each unit (count.h) is. */
 void nmx_range(const volatile void *where, uint64_t bytes, uint64_t ip, bool write);
 
 #endif

@@ -106,6 +106,21 @@ bool nmx_is_evex(const uint8_t *bytes, size_t size)
     return at < size && bytes[at] == 0x62;
 }
 
+static bool moves_string(uint8_t opcode) { return (opcode & 0xfe) == 0xa4 || (opcode & 0xfe) == 0xaa; }
+
+bool nmx_is_string_move(const uint8_t *bytes, size_t size)
+{
+    bool repeated = false;
+    const size_t at = opcode_at(bytes, size, &repeated);
+    return repeated && at < size && moves_string(bytes[at]);
+}
+
+bool nmx_may_follow_string_move(const uint8_t *bytes)
+{
+    /* The page before may not be there. */
+    return ((uintptr_t)bytes & 4095) == 0 || moves_string(bytes[-1]);
+}
+
 /* Of F2 and F3: moves and arithmetic of one number. */
 static bool is_of_one(uint8_t opcode)
 {

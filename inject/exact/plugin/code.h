@@ -18,6 +18,12 @@ bool nmx_is_note(const uint8_t *bytes, size_t size);
 /* Whether QEMU may make an access of the instruction in pieces. */
 bool nmx_comes_in_pieces(const uint8_t *bytes, size_t size);
 
+/* Whether it is a repeated MOVS or STOS, which processors execute many bytes at a time. */
+bool nmx_is_string_move(const uint8_t *bytes, size_t size);
+
+/* Whether the instruction in front of one may be such an instruction. */
+bool nmx_may_follow_string_move(const uint8_t *bytes);
+
 /* Whether it is an AVX-512 instruction, which QEMU does not know. */
 bool nmx_is_evex(const uint8_t *bytes, size_t size);
 

@@ -86,7 +86,8 @@ static void on_pieces(unsigned vcpu, void *ip)
 
 static void piece(qemu_plugin_meminfo_t info, uint64_t address, uint64_t ip, bool write)
 {
-    const bool goes_on = nmx_self != NULL && address == (write ? nmx_self->next_write : nmx_self->next_read);
+    /* Also where a mask leaves some out: an instruction has one operand that it reads, and one that it writes. */
+    const bool goes_on = nmx_self != NULL && (write ? nmx_self->next_write : nmx_self->next_read) != 0;
     const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
     if (!goes_on)
         nmx_count(address, bytes, ip, write);
@@ -109,6 +110,34 @@ static void on_piece(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address
         return;
     }
     piece(info, address, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
+}
+
+/* A round of a repeated string instruction: rounds that follow on each other are one access for each unit. */
+static void on_round(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
+{
+    (void)vcpu;
+    const bool write = kind_of(info) != QEMU_PLUGIN_MEM_R;
+    const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
+    struct nmx_thread *self = nmx_self;
+    if (likely(self != NULL && address == self->string_next[write] && address < self->string_end[write])) {
+        if (unlikely(self->tracing))
+            nmx_trace_more(self, address, bytes, (uint64_t)ip, write);
+    } else {
+        nmx_count(address, bytes, (uint64_t)ip, write);
+        if ((self = nmx_self) == NULL)
+            return;
+        self->string_end[write] = nmx_unit_end(address);
+    }
+    self->string_next[write] = address + bytes;
+}
+
+/* It has been executed: what comes next is another one's, wherever it is. QEMU ends a block behind it, so this is asked for there. */
+static void on_string_end(unsigned vcpu, void *unused)
+{
+    (void)vcpu;
+    (void)unused;
+    if (likely(nmx_self != NULL))
+        nmx_self->string_next[0] = nmx_self->string_next[1] = 0;
 }
 
 /* ---- What the counters ask for */
@@ -184,6 +213,12 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
                 qemu_plugin_register_vcpu_mem_cb(insn, on_note, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
             continue;
         }
+        if (nmx_is_string_move(bytes, size)) {
+            qemu_plugin_register_vcpu_mem_cb(insn, on_round, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
+            continue;
+        }
+        if (i == 0 && nmx_may_follow_string_move((const uint8_t *)address))
+            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_string_end, QEMU_PLUGIN_CB_NO_REGS, NULL);
         if (nmx_is_evex(bytes, size))
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_unsupported, QEMU_PLUGIN_CB_NO_REGS, ip);
         const bool pieces = nmx_comes_in_pieces(bytes, size);

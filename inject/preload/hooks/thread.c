@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "../base/sys.h"
+#include "../emit/note.h"
 #include "../emit/ring.h"
 #include "../place/place.h"
 #include "../unwind/memo.h"
@@ -52,6 +53,9 @@ void nmm_measure_tls(void)
 static void send_start(struct nmm_thread *self, bool main, struct nmm_bounds stack, nmm_start_routine *start)
 {
     const uintptr_t tp = nmm_thread_pointer();
+    /* The thread that has made this one zeroed it: that is no access to variables of either. */
+    if (unlikely(nmm_process.exact))
+        nmm_tell(NMM_NOTE_END, tp - nmm_process.tls_bytes, nmm_process.tls_bytes);
     const uint64_t payload[]
         = {(uint64_t)nmm_gettid(), stack.low, stack.high, tp - nmm_process.tls_bytes, tp, (uint64_t)(uintptr_t)start};
     nmm_emit(self, (struct nmm_tag){NMM_THREAD_START, main, 0}, payload, 6);

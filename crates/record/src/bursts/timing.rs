@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::Timed;
 use super::memory::Pages;
-use super::trace::{MOST_ACCESSES, repetitions};
+use super::trace::{MOST_ACCESSES, Rounds, repetitions};
 use crate::clock::counts::resample::Random;
 use crate::perf::decode::Record;
 use crate::perf::glances::Glances;
@@ -199,6 +199,7 @@ struct Work {
     /// Accesses of the latest.
     accesses: usize,
     repeated: usize,
+    rounds: Rounds,
 }
 
 impl Work {
@@ -211,9 +212,17 @@ impl Observer for Work {
     fn instruction(&mut self, _ip: u64) {
         self.instructions += 1;
         self.accesses = 0;
+        self.rounds.end();
     }
 
-    fn access(&mut self, _access: Access) {
+    fn goes_on(&mut self) {
+        self.rounds.go_on();
+    }
+
+    fn access(&mut self, access: Access) {
+        if !self.rounds.is_new(&access) {
+            return;
+        }
         self.accesses += 1;
         self.repeated += usize::from(self.accesses > MOST_ACCESSES);
     }

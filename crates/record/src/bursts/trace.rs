@@ -9,9 +9,45 @@ use crate::clock::counts::resample::Random;
 
 /// Accesses of an instruction that is not a repeated one.
 pub(super) const MOST_ACCESSES: usize = 4;
-/// Accesses of a repeated string instruction that take as long as another instruction: it moves 32 bytes a cycle, in elements of one to
-/// eight, and others come four in a cycle.
-const REPEATED_AT_ONCE: f64 = 4.0;
+/// Instructions that take as long as an access of a repeated string instruction: that is of 32 bytes, which takes a cycle, and others come
+/// four in a cycle.
+const WHILE_REPEATED: f64 = 4.0;
+
+/// Bytes of a string that is copied or filled by one instruction which are one access, as where every access is counted
+/// (`inject/exact/count/count.h`): libc's vectors have as many.
+const UNIT: u64 = 32;
+
+/// Where a repeated string instruction is.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    /// In another round than the first.
+    goes_on: bool,
+    /// Of its reads and writes: where the next round's access is, and where the unit ends that it is of.
+    units: [(u64, u64); 2],
+}
+
+impl Rounds {
+    /// Another instruction begins.
+    pub fn end(&mut self) {
+        self.goes_on = false;
+    }
+
+    /// Another round does.
+    pub fn go_on(&mut self) {
+        self.goes_on = true;
+    }
+
+    /// Whether what is accessed is of no unit that was accessed before.
+    pub fn is_new(&mut self, access: &Access) -> bool {
+        let (next, end) = &mut self.units[usize::from(access.write)];
+        let follows = self.goes_on && access.address == *next && access.address < *end;
+        *next = access.address.wrapping_add(u64::from(access.size));
+        if !follows {
+            *end = access.address.saturating_add(UNIT).min((access.address | 4095).saturating_add(1));
+        }
+        !follows
+    }
+}
 
 /// Of the time of a thread that stands at the end of a system call, the part (0..1) that was its own: not known, and samples tell how
 /// much each stretch of its code has.
@@ -19,7 +55,7 @@ const OWN_BEFORE_CALLS: f64 = 0.5;
 
 /// As so many other instructions accesses of string instructions take time that are beyond what other instructions have.
 pub(super) fn repetitions(accesses: usize) -> f64 {
-    accesses as f64 / REPEATED_AT_ONCE
+    accesses as f64 * WHILE_REPEATED
 }
 
 /// Where a thread stood, and what it came to.
@@ -42,12 +78,14 @@ pub struct Trace {
     instructions: Vec<u64>,
     /// Their accesses, each with the place of its instruction among these.
     accesses: Vec<(usize, Access)>,
+    rounds: Rounds,
 }
 
 impl Trace {
     pub fn clear(&mut self) {
         self.instructions.clear();
         self.accesses.clear();
+        self.rounds.end();
     }
 
     /// Counts it all, which stands for `time`.
@@ -95,11 +133,18 @@ impl Trace {
 impl Observer for Trace {
     fn instruction(&mut self, ip: u64) {
         self.instructions.push(ip);
+        self.rounds.end();
+    }
+
+    fn goes_on(&mut self) {
+        self.rounds.go_on();
     }
 
     fn access(&mut self, access: Access) {
-        // An instruction is told of before its accesses.
-        self.accesses.push((self.instructions.len().saturating_sub(1), access));
+        if self.rounds.is_new(&access) {
+            // An instruction is told of before its accesses.
+            self.accesses.push((self.instructions.len().saturating_sub(1), access));
+        }
     }
 }
 
@@ -121,9 +166,9 @@ mod tests {
         }
         let mut random = Random::new(1);
         let whole = trace.burst(0, &mut random);
-        assert_eq!((whole.ip, whole.length, whole.repetitions), (0x10, 6, 18.0 / REPEATED_AT_ONCE));
+        assert_eq!((whole.ip, whole.length, whole.repetitions), (0x10, 6, 18.0 * WHILE_REPEATED));
         let rest = trace.burst(3, &mut random);
-        assert_eq!((rest.ip, rest.length, rest.repetitions), (0x20, 3, 12.0 / REPEATED_AT_ONCE));
+        assert_eq!((rest.ip, rest.length, rest.repetitions), (0x20, 3, 12.0 * WHILE_REPEATED));
         let mut instructions = rest.instructions;
         instructions.sort_unstable();
         assert_eq!(instructions, [(0x10, 1), (0x20, 2)]);
@@ -132,6 +177,33 @@ mod tests {
         assert_eq!(pages, [(0x7000, 1), (0xa000, 10), (0xb000, 10)]);
         trace.clear();
         assert_eq!(trace.burst(0, &mut random), Burst::default());
+    }
+
+    /// A string that is copied: 32 bytes of it are an access, and no page is left out.
+    #[test]
+    fn rounds_that_follow_on_each_other_are_an_access_for_each_unit() {
+        let mut trace = Trace::default();
+        let mut copied = |bytes: u64, from: u64, to: u64| {
+            trace.clear();
+            trace.instruction(0x10);
+            for n in 0..bytes {
+                if n > 0 {
+                    trace.goes_on();
+                }
+                trace.access(Access { ip: 0x10, address: from + n, size: 1, write: false });
+                trace.access(Access { ip: 0x10, address: to + n, size: 1, write: true });
+            }
+            trace.instruction(0x20);
+            // The next instruction's own, wherever it is.
+            trace.access(Access { ip: 0x20, address: to + bytes, size: 8, write: true });
+            let count = |write| trace.accesses.iter().filter(|(_, access)| access.write == write).count();
+            (count(false), count(true) - 1)
+        };
+        assert_eq!(copied(1, 0x7000, 0x9000), (1, 1));
+        assert_eq!(copied(32, 0x7000, 0x9010), (1, 1));
+        assert_eq!(copied(100, 0x7001, 0x9000), (4, 4));
+        assert_eq!(copied(100, 0x7ff8, 0x9000), (1 + 3, 4));
+        assert_eq!(copied(4096, 0x7000, 0x9000), (128, 128));
     }
 
     #[test]

@@ -76,6 +76,13 @@ pub enum Effect {
         by: u8,
         wide: bool,
     },
+    /// As a move, if the condition holds.
+    MoveIf {
+        condition: ConditionCode,
+        to: u8,
+        from: u8,
+        wide: bool,
+    },
     Address {
         to: u8,
         operand: Operand,
@@ -383,6 +390,10 @@ fn effect(i: &Instruction) -> Effect {
                 signed,
             })
         }
+        _ if is_conditional_move(i) && i.op1_kind() == OpKind::Register => {
+            let condition = i.condition_code();
+            to.zip(first(1)).map(|(to, from)| Effect::MoveIf { condition, to, from, wide })
+        }
         M::Cdqe => Some(Effect::Extend { to: 0, from: 0, bits: 32, signed: true }),
         M::Imul if i.op_count() == 2 => arithmetic(Arithmetic::Multiply),
         M::Imul if i.op_count() == 3 && i.op1_kind() == OpKind::Register => {
@@ -437,6 +448,11 @@ fn effect(i: &Instruction) -> Effect {
         }
         _ => Effect::Leave,
     })
+}
+
+/// All others with a condition branch, or have one operand.
+fn is_conditional_move(i: &Instruction) -> bool {
+    i.condition_code() != ConditionCode::None && i.op_count() == 2 && i.flow_control() == FlowControl::Next
 }
 
 fn address(i: &Instruction) -> Option<Operand> {

@@ -21,6 +21,9 @@ pub struct Machine {
 const RAX: u8 = 0;
 const RDX: u8 = 2;
 
+/// No object lies below: the kernel keeps it free.
+const NO_OBJECT: u64 = 0xffff;
+
 const CARRY: u64 = 1 << 0;
 const PARITY: u64 = 1 << 2;
 const ZERO: u64 = 1 << 6;
@@ -63,6 +66,10 @@ impl Machine {
     /// Run-time address of an operand, if all that it depends on is known.
     pub fn address(&self, o: &Operand) -> Option<u64> {
         let mut address = o.displacement as u64;
+        // Pointers in a vector, and nothing else.
+        if o.gather && o.base.is_none() && o.displacement as u64 <= NO_OBJECT {
+            return None;
+        }
         if o.thread_relative {
             address = address.wrapping_add(self.thread_pointer?);
         }
@@ -85,6 +92,10 @@ impl Machine {
         }
         match op.effect {
             Effect::Move { to, from, wide } => self.set(to, self.value(from), wide),
+            Effect::MoveIf { condition, to, from, wide } => {
+                let value = self.taken(condition).and_then(|moves| self.register(if moves { from } else { to }));
+                self.set(to, value, wide);
+            }
             Effect::Extend { to, from, bits, signed } => {
                 let unused = 64 - u32::from(bits);
                 let extended = self.register(from).map(|v| {

@@ -104,7 +104,7 @@ fn before(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Option
     if let Some(addr) = earlier.address(&operand).or_else(loaded) {
         return Some(found(at - 1, addr, operand));
     }
-    let addr = again(code, at, machine).or_else(|| by_base(&operand, machine))?;
+    let addr = again(code, at, machine).or_else(|| by_base(&operand, &earlier))?;
     Some(Found { rule: Rule::Forward, ..found(at - 1, addr, operand) })
 }
 
@@ -154,11 +154,16 @@ fn by_base(operand: &Operand, machine: &Machine) -> Option<u64> {
         .flatten()
 }
 
-/// The next access in program order, through branches whose direction the flags tell. `Err`: why none was found.
+/// The next access in program order, through branches whose direction the flags tell, or behind which it is the same either way.
+/// `Err`: why none was found.
 fn forward(code: &Code, at: usize, machine: &Machine) -> Result<Found, Rule> {
-    let mut machine = *machine;
-    let mut n = at;
-    for _ in 0..FORWARD_LIMIT {
+    next_access(code, at, *machine, &mut { FORWARD_LIMIT })
+}
+
+/// The same within so many instructions more.
+fn next_access(code: &Code, mut n: usize, mut machine: Machine, left: &mut usize) -> Result<Found, Rule> {
+    while *left > 0 {
+        *left -= 1;
         let op = code.ops.get(n).ok_or(Rule::None)?;
         if let Some(operand) = op.operands[0] {
             let addr = machine.address(&operand).ok_or(Rule::AddressUnknown)?;
@@ -171,7 +176,14 @@ fn forward(code: &Code, at: usize, machine: &Machine) -> Result<Found, Rule> {
                 Some(false) => n + 1,
                 // Flags unknown: loops go round far more often than they end.
                 None if to <= op.ip => code.index(to).ok_or(Rule::None)?,
-                None => return Err(Rule::AddressUnknown),
+                None => {
+                    let taken = code.index(to).ok_or(Rule::AddressUnknown)?;
+                    let either = |arm, left: &mut usize| next_access(code, arm, machine, left).ok();
+                    return match (either(n + 1, left), either(taken, left)) {
+                        (Some(one), Some(other)) if (one.op, one.addr) == (other.op, other.addr) => Ok(one),
+                        _ => Err(Rule::AddressUnknown),
+                    };
+                }
             },
             Effect::Leave => return Err(Rule::None),
             _ => {
@@ -351,6 +363,76 @@ mod tests {
         // rep stosb at the sampled address: rdi stands where it has got to.
         let found = run(&[0x90, 0xf3, 0xaa, 0xc3], 0x1001, registers(&[(7, 0x8123), (1, 55)]));
         assert_eq!((found[0].rule, found[0].addr), (Rule::Before, 0x8123));
+    }
+
+    /// movzx eax, word [rax + rdx * 2]; nop; nop: what the base register holds behind it is what was loaded.
+    #[test]
+    fn an_overwritten_base_is_no_address() {
+        assert!(run(&[0x0f, 0xb7, 0x04, 0x50, 0x90, 0x90], 0x1004, registers(&[(0, 2), (2, 7)])).is_empty());
+    }
+
+    /// Elements are where a vector says; the array is where the base register does.
+    #[test]
+    fn a_gather_is_of_the_object_at_its_base() {
+        let general = registers(&[(0, 0x5000), (6, 0x6000), (7, 0x7000)]);
+        let gathers: [(&[u8], u64, i32); 7] = [
+            // vgatherdpd ymm0, [rax + xmm1 * 8], ymm2
+            (&[0xc4, 0xe2, 0xed, 0x92, 0x04, 0xc8], 0x5000, 1),
+            // vpgatherqq zmm0{k1}, [rdi + zmm1 * 8 + 64]
+            (&[0x62, 0xf2, 0xfd, 0x49, 0x91, 0x44, 0xcf, 0x08], 0x7040, 1),
+            // vpgatherdd zmm3{k2}, [rsi + zmm2 * 4]
+            (&[0x62, 0xf2, 0x7d, 0x4a, 0x90, 0x1c, 0x96], 0x6000, 1),
+            // vpscatterdd [rsi + zmm2 * 4]{k2}, zmm3
+            (&[0x62, 0xf2, 0x7d, 0x4a, 0xa0, 0x1c, 0x96], 0x6000, 2),
+            // vmovdqu32 zmm1{k1}{z}, [rax]
+            (&[0x62, 0xf1, 0x7e, 0xc9, 0x6f, 0x08], 0x5000, 1),
+            // vmaskmovps ymm0, ymm2, [rdi]
+            (&[0xc4, 0xe2, 0x6d, 0x2c, 0x07], 0x7000, 1),
+            // vpcompressd [rdi]{k1}, zmm0
+            (&[0x62, 0xf2, 0x7d, 0x49, 0x8b, 0x07], 0x7000, 2),
+        ];
+        for (bytes, addr, access) in gathers {
+            // Behind it: nop; ret.
+            let code = [bytes, &[0x90, 0xc3]].concat();
+            let found = run(&code, 0x1000 + bytes.len() as u64, general);
+            assert_eq!((found[0].rule, found[0].addr), (Rule::Before, addr), "{bytes:02x?}");
+            assert_eq!(found[0].operand.access as i32, access, "{bytes:02x?}");
+            let ahead = run(&code, 0x1000, general);
+            assert_eq!((ahead[0].rule, ahead[0].addr), (Rule::Forward, addr), "{bytes:02x?}");
+        }
+        // vpgatherqq zmm0{k1}, [zmm1]: pointers of the program's own; with an array of the file's own.
+        let pointers = [0x62, 0xf2, 0xfd, 0x49, 0x91, 0x04, 0x0d, 0, 0, 0, 0, 0x90];
+        assert!(run(&pointers, 0x100b, general).is_empty());
+        let mut array = pointers;
+        array[7..11].copy_from_slice(&0x40_4040_u32.to_le_bytes());
+        assert_eq!(run(&array, 0x100b, general)[0].addr, 0x40_4040);
+    }
+
+    /// mov rax,[rsi]; test rax,rax; jz +4; lea rax,[rax+rdi] (or what the test says); mov [rbp],rax; ret
+    const EITHER_WAY: [u8; 17] =
+        [0x48, 0x8b, 0x06, 0x48, 0x85, 0xc0, 0x74, 0x04, 0x48, 0x8d, 0x04, 0x38, 0x48, 0x89, 0x45, 0x00, 0xc3];
+
+    #[test]
+    fn what_comes_either_way_is_the_next_access() {
+        // The sample stands at the test, and rax is lost to what comes: shr rax, cl in the place of the load.
+        let mut code = EITHER_WAY;
+        code[..3].copy_from_slice(&[0x48, 0xd3, 0xe8]);
+        let found = run(&code, 0x1000, registers(&[(5, 0x9000), (7, 8)]));
+        assert_eq!((found[0].rule, found[0].addr), (Rule::Forward, 0x9000));
+        // An access in one of the arms alone: mov rax,[rdi] and a nop.
+        code[8..12].copy_from_slice(&[0x48, 0x8b, 0x07, 0x90]);
+        assert!(run(&code, 0x1000, registers(&[(5, 0x9000), (7, 0x8000)])).is_empty());
+    }
+
+    #[test]
+    fn a_conditional_move_is_followed_where_the_flags_tell() {
+        // cmp rcx,5; cmovl rax,rdi; mov rdx,[rax+rbx*1]; ret
+        let code = [0x48, 0x83, 0xf9, 0x05, 0x48, 0x0f, 0x4c, 0xc7, 0x48, 0x8b, 0x14, 0x18, 0xc3];
+        for (count, addr) in [(4, 0x7010), (5, 0x5010)] {
+            let general = registers(&[(1, count), (0, 0x5000), (7, 0x7000), (3, 0x10)]);
+            let found = run(&code, 0x1000, general);
+            assert_eq!((found[0].rule, found[0].addr), (Rule::Forward, addr));
+        }
     }
 
     #[test]

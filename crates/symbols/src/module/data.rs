@@ -24,6 +24,13 @@ impl Module {
         self.variable_table().thread_local_at(&self.image, self.symbols(), offset)
     }
 
+    /// Offsets around one in the module's TLS block that is of no variable: from the end of one to the start of the next, as far as the
+    /// block goes.
+    #[must_use]
+    pub fn tls_gap_at(&self, offset: u64) -> (u64, u64) {
+        self.variable_table().thread_local_gap(offset)
+    }
+
     /// The module's thread-local storage; none when it has none.
     #[must_use]
     pub fn tls_block(&self) -> Option<TlsBlock> {

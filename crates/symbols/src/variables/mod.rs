@@ -83,6 +83,20 @@ impl Variables {
         Some(self.describe(image, symbols, piece.id as usize))
     }
 
+    /// Offsets around `offset`, which lies in no thread-local variable: to the next one on either side.
+    pub fn thread_local_gap(&self, offset: u64) -> (u64, u64) {
+        let ranges = self.items.iter().filter_map(|item| match item.place {
+            Place::ThreadLocal(start) => Some((start, item.end())),
+            Place::Address(_) => None,
+        });
+        ranges.fold(
+            (0, u64::MAX),
+            |(low, high), (start, end)| {
+                if end <= offset { (low.max(end), high) } else { (low, high.min(start)) }
+            },
+        )
+    }
+
     /// Thread-local ones last; sections not among them.
     pub fn all<'a>(&'a self, image: &'a Image, symbols: &'a Symbols) -> impl Iterator<Item = &'a Variable> {
         (0..self.items.len()).map(move |index| self.describe(image, symbols, index))

@@ -28,8 +28,8 @@ use resample::{Random, resampled};
 
 /// What an instruction that does not stall takes where nothing tells, nanoseconds.
 const PER_OP: f64 = 0.25;
-/// Elements that a repeated string instruction moves in a nanosecond: an assumption, for 32 bytes a cycle of one to eight each.
-const ELEMENTS_PER_NS: f64 = 16.0;
+/// Accesses that a repeated string instruction makes in a nanosecond, of 32 bytes each: an assumption.
+const REPEATED_PER_NS: f64 = 1.0;
 /// Solutions of evidence drawn anew, for the error.
 const REPLICATES: u64 = 8;
 /// No count is better than this, relative: what the model leaves out.
@@ -145,8 +145,8 @@ impl Learnt {
             let op = &code.ops[weight.op];
             let slots = op.operands.iter().flatten().filter(|operand| operand.access as i32 == access).count();
             let runs = match evidence.repeats.get(&weight.op) {
-                // How many elements it moved in the time that was spent in it; how often it ran does not matter.
-                Some(left) if op.repeats => f64::from(left.samples) * time.period * ELEMENTS_PER_NS,
+                // How much it moved in the time that was spent in it; how often it ran does not matter.
+                Some(left) if op.repeats => f64::from(left.samples) * time.period * REPEATED_PER_NS,
                 _ => found.runs[block],
             };
             let operands = operands_of(code, graph, block);
