@@ -131,6 +131,52 @@ fn repetitions_are_accesses_of_their_own_and_count_against_the_limit() {
     assert_eq!(told.accesses.len(), 0xf00);
 }
 
+/// A thread that an interrupt stops between two rounds has other flags than those of the last round on some processors. It goes on by
+/// what rcx, rsi and rdi say.
+#[test]
+fn a_repeated_comparison_goes_on_whatever_the_flags_were() {
+    const ARITHMETIC: u64 = 0x8d5;
+    let flags = [0, 1 << 6, ARITHMETIC, 0x95, 0x44];
+    let (repe, repne) = (0xf3, 0xf2);
+    for opcode in [&[0xa6][..], &[0x66, 0xa7], &[0xa7], &[0x48, 0xa7], &[0xae], &[0x66, 0xaf], &[0xaf], &[0x48, 0xaf]] {
+        for (prefix, count) in [(repe, 5), (repne, 5), (repe, 0), (repne, 0), (repe, 1), (repne, 1)] {
+            let code = [&[prefix][..], opcode, &[0x0f, 0x05]].concat();
+            for distance in 0..2 {
+                let at = |flags: u64| {
+                    let mut state = start();
+                    // What is compared is the same for all rounds, or for none: memory there is zero, or counts up.
+                    let place = if distance == 0 { CODE + 0x800 } else { DATA };
+                    (state.general[1], state.general[6], state.general[7]) = (count, place, place + 8 * distance);
+                    state.general[0] = 0;
+                    state.flags = 0x202 | flags;
+                    state
+                };
+                let (_, whole, told, _) = run_from(at(0), &code, 100);
+                assert_eq!(whole.ip, CODE + code.len() as u64 - 2);
+                for entry in flags {
+                    let (_, again, told_again, _) = run_from(at(entry), &code, 100);
+                    let expected = if count == 0 { 0x202 | entry } else { whole.flags };
+                    assert_eq!((again.place(), again.flags), (whole.place(), expected), "{code:02x?} flags {entry:x}");
+                    assert_eq!(told_again.accesses, told.accesses);
+                    for rounds in 1..count {
+                        let (run, mut midway, before, _) = run_from(at(0), &code, rounds);
+                        if midway.ip != CODE {
+                            break;
+                        }
+                        assert_eq!(run.stop, Stop::Limit);
+                        // With the flag that says so: RF.
+                        midway.flags = 0x1_0202 | entry;
+                        let (_, end, after, _) = run_from(midway, &code, 100);
+                        assert_eq!(end.place(), whole.place(), "{code:02x?} after {rounds}, flags {entry:x}");
+                        assert_eq!(end.flags & ARITHMETIC, whole.flags & ARITHMETIC);
+                        assert_eq!([before.accesses, after.accesses].concat(), told.accesses);
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_run_ends_where_all_registers_are_as_they_are_to_be() {
     // inc eax; jmp -4

@@ -40,6 +40,8 @@ struct Tally {
     accesses: usize,
     /// Times that flags differed which the manuals leave undefined.
     undefined: usize,
+    /// Times that flags were made those of before a round.
+    kept: usize,
     stops: BTreeMap<String, usize>,
 }
 
@@ -64,7 +66,14 @@ fn is_particular(mnemonic: iced_x86::Mnemonic) -> bool {
 }
 
 /// Emulates `count` instructions at once, then each by itself, beside the processor's steps. False if the program ended.
-fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, count: usize, tally: &mut Tally) -> bool {
+fn compare(
+    traced: &mut Traced,
+    emulators: &mut [Emulator; 2],
+    keeps_flags: bool,
+    count: usize,
+    tally: &mut Tally,
+) -> bool {
+    let [whole, single] = emulators;
     let start = traced.state().expect("its registers");
     let mut at_once = start.clone();
     let mut told = Told::default();
@@ -95,7 +104,12 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
         if !traced.step() {
             return false;
         }
-        let real = traced.state().expect("its registers");
+        let mut real = traced.state().expect("its registers");
+        if keeps_flags && chance::is_between_rounds(&instruction, &real) {
+            real.flags = real.flags & !chance::ARITHMETIC | before.flags & chance::ARITHMETIC;
+            traced.set_state(&real).expect("other flags");
+            tally.kept += 1;
+        }
         if mnemonic == iced_x86::Mnemonic::Pushfq {
             traced.clean_pushed_flags(real.general[4]);
         }
@@ -103,13 +117,17 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
             return true;
         }
         // What a flag is remains undefined until something else sets it.
-        open = if instruction.rflags_modified() == 0 { open } else { chance::undefined(&instruction) };
-        particular |= is_particular(mnemonic);
+        open = if instruction.rflags_modified() == 0 { open } else { chance::undefined(&instruction, &before) };
+        if chance::is_between_rounds(&instruction, &real) {
+            // Those of the round, or of before the first one.
+            open |= chance::ARITHMETIC;
+        }
+        particular |= is_particular(mnemonic) || chance::has_undefined_result(&instruction, &before);
         if run_alone.stop == Stop::Limit {
-            if !is_particular(mnemonic) {
-                let undefined = chance::undefined(&instruction);
+            if !is_particular(mnemonic) && !chance::has_undefined_result(&instruction, &before) {
+                let undefined = chance::undefined(&instruction, &before);
                 tally.undefined += usize::from((alone.flags ^ real.flags) & undefined != 0);
-                alone.flags = alone.flags & !undefined | real.flags & undefined;
+                chance::take_over_free_flags(&instruction, &mut alone, &before, &real);
                 let different = difference(&alone, &real);
                 let writes: Vec<_> = told_alone.accesses.iter().filter(|a| a.write).copied().collect();
                 let different = different.or_else(|| same_memory(single, traced, &writes));
@@ -130,13 +148,18 @@ fn compare(traced: &mut Traced, whole: &mut Emulator, single: &mut Emulator, cou
 
 /// Compares here and there in the program, with up to that many microseconds in between.
 fn follow(name: &str, longest: u64, command: &mut Command) {
+    follow_on(name, longest, command, false);
+}
+
+/// `keeps_flags`: the processor is made to look like one that keeps flags between two rounds of a repeated string instruction.
+fn follow_on(name: &str, longest: u64, command: &mut Command, keeps_flags: bool) {
     if !Path::new(command.get_program()).exists() {
         eprintln!("{name}: is not there");
         return;
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut traced = Traced::start(command).expect("a program under ptrace");
-    let (mut whole, mut single) = (Emulator::new().expect("an emulator"), Emulator::new().expect("an emulator"));
+    let mut emulators = [(), ()].map(|()| Emulator::new().expect("an emulator"));
     let mut tally = Tally::default();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let budget = steps();
@@ -149,7 +172,7 @@ fn follow(name: &str, longest: u64, command: &mut Command) {
         let count = 200 + (random % 800) as usize;
         steps += count;
         round += 1;
-        if !compare(&mut traced, &mut whole, &mut single, count, &mut tally) {
+        if !compare(&mut traced, &mut emulators, keeps_flags, count, &mut tally) {
             break;
         }
         // At first in the loader, then all over the program.
@@ -164,6 +187,7 @@ fn follow(name: &str, longest: u64, command: &mut Command) {
     for (stop, count) in &tally.stops {
         eprintln!("{name}: {count} times {stop}");
     }
+    assert!(!keeps_flags || tally.kept > 0, "{name}: no repeated string instruction");
     assert!(tally.compared > 100, "{name}: next to nothing was compared");
     let unsupported: usize = tally.stops.iter().filter(|(stop, _)| stop.contains("not emulated")).map(|(_, n)| n).sum();
     assert!(unsupported * 100 <= tally.compared, "{name}: {unsupported} instructions are not emulated");
@@ -275,4 +299,32 @@ fn variety_for_any_processor() {
 #[test]
 fn variety_not_optimised() {
     variety("variety -O0", &["-O0", "-static"]);
+}
+
+/// Repeated comparisons of strings and little else, on a processor of either vendor.
+#[test]
+fn flags_between_rounds_are_kept_or_not() {
+    let source = r#"
+        static unsigned char from[64], to[64];
+        int main(void) {
+            for (unsigned n = 0;; n++) {
+                void *s = from, *d = to; unsigned long count = n % 40; unsigned char equal;
+                from[n % 61] = n; to[n % 59] = n;
+                __asm__ volatile("repe cmpsb; setz %0" : "=q"(equal), "+S"(s), "+D"(d), "+c"(count)::"memory", "cc");
+                count = n % 7, d = to;
+                __asm__ volatile("repne scasl; adcl $0, %k1" : "+D"(d), "+c"(count) : "a"(n) : "memory", "cc");
+                from[equal] += count;
+            }
+        }"#;
+    let folder = folder();
+    let (file, program) = (folder.path().join("strings.c"), folder.path().join("strings"));
+    std::fs::write(&file, source).expect("a file");
+    let compiled = Command::new("gcc").arg("-O1").arg(&file).arg("-o").arg(&program).output();
+    if !compiled.is_ok_and(|answer| answer.status.success()) {
+        eprintln!("strings: cannot be compiled");
+        return;
+    }
+    for keeps_flags in [false, true] {
+        follow_on("strings", 20_000, &mut Command::new(&program), keeps_flags);
+    }
 }

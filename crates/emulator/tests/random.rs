@@ -2,7 +2,7 @@
 
 mod chance;
 
-use chance::{Random, any, undefined, varies};
+use chance::{Random, any, has_undefined_result, undefined, varies};
 use iced_x86::Decoder;
 use numamma_emulator::{Access, Emulator, Observer, PAGE, Rights, State, Stop, Unsupported};
 
@@ -140,8 +140,11 @@ fn both_ways_of_executing_agree() {
             }
             (run, state, accesses, memory)
         };
+        if has_undefined_result(&i, &start) {
+            continue;
+        }
         let (mut one, two) = (run(&mut by_hand), run(&mut native));
-        let open = undefined(&i);
+        let open = undefined(&i, &start);
         differ += u64::from((one.1.flags ^ two.1.flags) & open != 0);
         one.1.flags = one.1.flags & !open | two.1.flags & open;
         let shown = format!("{:?} {:02x?}", i.code(), &bytes[..i.len()]);

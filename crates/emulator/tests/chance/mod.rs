@@ -2,7 +2,11 @@
 // Not all that use it use all of it.
 #![allow(dead_code)]
 
-use iced_x86::{Instruction, Mnemonic, RflagsBits};
+use iced_x86::{Instruction, Mnemonic, OpKind, RflagsBits};
+use numamma_emulator::State;
+
+/// The flags of arithmetic.
+pub const ARITHMETIC: u64 = 0x8d5;
 
 /// The same numbers each time.
 pub struct Random(pub u64);
@@ -80,9 +84,9 @@ pub fn varies(mnemonic: Mnemonic) -> bool {
     matches!(mnemonic, M::Rdrand | M::Rdseed | M::Rdtsc | M::Rdtscp | M::Rdpid | M::Cpuid)
 }
 
-/// Flags that the manuals leave undefined after the instruction. The emulator aims at those of this processor, and mostly has them,
-/// but a processor may take them from anywhere.
-pub fn undefined(i: &Instruction) -> u64 {
+/// Flags that the manuals leave undefined after the instruction, executed from `before`. The emulator aims at those of this processor,
+/// and mostly has them, but a processor may take them from anywhere.
+pub fn undefined(i: &Instruction, before: &State) -> u64 {
     const BITS: [(u32, u64); 6] = [
         (RflagsBits::CF, 1),
         (RflagsBits::PF, 1 << 2),
@@ -94,5 +98,47 @@ pub fn undefined(i: &Instruction) -> u64 {
     // Also where the count is a whole turn: seen to be the one and the other for the same operands.
     let turns = matches!(i.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr);
     let listed = BITS.iter().filter(|(bit, _)| i.rflags_undefined() & bit != 0).fold(0, |all, (_, flag)| all | flag);
-    listed | if turns { 1 << 11 } else { 0 }
+    let overshifts = match shift(i, before) {
+        Some((count, bits)) if double_shifts(i) && count > bits => ARITHMETIC,
+        // The carry: no bit of the operand is shifted out last.
+        Some((count, bits)) if !double_shifts(i) && count >= bits => 1,
+        _ => 0,
+    };
+    listed | overshifts | if turns { 1 << 11 } else { 0 }
+}
+
+/// Whether the result is undefined too: words shifted by more than their width, with bits of another register coming in.
+pub fn has_undefined_result(i: &Instruction, before: &State) -> bool {
+    double_shifts(i) && shift(i, before).is_some_and(|(count, bits)| count > bits)
+}
+
+fn double_shifts(i: &Instruction) -> bool {
+    matches!(i.mnemonic(), Mnemonic::Shld | Mnemonic::Shrd)
+}
+
+/// Of shifts: by how much, as processors take the count, and the bits of the operand.
+fn shift(i: &Instruction, before: &State) -> Option<(u64, u64)> {
+    use Mnemonic as M;
+    let shifts = matches!(i.mnemonic(), M::Shl | M::Sal | M::Shr | M::Sar | M::Shld | M::Shrd);
+    let last = i.op_count().checked_sub(1).filter(|_| shifts)?;
+    let count = if i.op_kind(last) == OpKind::Register { before.general[1] } else { i.try_immediate(last).ok()? };
+    let bytes = if i.op0_kind() == OpKind::Register { i.op0_register().size() } else { i.memory_size().size() };
+    Some((count & if bytes == 8 { 63 } else { 31 }, 8 * bytes as u64))
+}
+
+/// Whether a step has ended between two rounds of a repeated string instruction.
+pub fn is_between_rounds(i: &Instruction, after: &State) -> bool {
+    i.is_string_instruction() && (i.has_rep_prefix() || i.has_repne_prefix()) && after.ip == i.ip()
+}
+
+/// Takes over from `real` those flags of `emulated` that a vendor may decide: undefined ones; and, between two rounds of a repeated
+/// comparison, all of arithmetic. Intel's processors keep those of before the instruction until its last round, AMD's have those of the
+/// round; an interrupt shows the same. Whether it goes on does not depend on them.
+pub fn take_over_free_flags(i: &Instruction, emulated: &mut State, before: &State, real: &State) {
+    let mut free = undefined(i, before);
+    let kept = (before.flags ^ real.flags) & ARITHMETIC == 0;
+    if is_between_rounds(i, real) && kept {
+        free |= ARITHMETIC;
+    }
+    emulated.flags = emulated.flags & !free | real.flags & free;
 }
