@@ -110,7 +110,9 @@ pub struct Call {
     pub earlier: Registers,
     /// What the frame holds then, as far as the call does not change what it means.
     pub frame: Vec<(Value, Value)>,
-    /// Name of the callee, if it is called directly.
+    /// First instruction of the callee, if it is called directly.
+    pub target: Option<u64>,
+    /// Its name.
     pub callee: Option<String>,
 }
 
@@ -338,9 +340,9 @@ pub fn before_call(module: &Module, back: u64) -> Option<Call> {
     let (registers, State { registers: earlier, memory: mut frame }) = (since(&leaders).registers, since(&branched));
     let stays = |base: Base| matches!(base, Base::Frame | Base::Image | Base::AtFrame(_));
     frame.retain(|(address, value)| address.0 == Base::Frame && stays(value.0));
-    let callee =
-        (call.flow_control() == FlowControl::Call).then(|| module.function_name(call.near_branch_target())).flatten();
-    Some(Call { pc: call.ip(), registers, earlier, frame, callee })
+    let target = (call.flow_control() == FlowControl::Call).then(|| call.near_branch_target());
+    let callee = target.and_then(|target| module.function_name(target));
+    Some(Call { pc: call.ip(), registers, earlier, frame, target, callee })
 }
 
 fn is_result(value: Option<Value>) -> bool {

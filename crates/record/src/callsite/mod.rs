@@ -117,6 +117,8 @@ pub struct CallSites {
     flows: FxHashMap<(Address, Option<Exit>), Rc<Flow>>,
     /// How it leaves the caller, by the same.
     exits: FxHashMap<(Address, Option<Exit>), Exit>,
+    /// By call, and an address in what is called.
+    calls: FxHashMap<(Address, Address), bool>,
     /// By call and level.
     loops: FxHashMap<(Address, usize), bool>,
     variables: FxHashMap<Asked, Option<String>>,
@@ -259,8 +261,21 @@ impl CallSites {
 
     /// How the pointer leaves what a place calls; none: that is the allocator.
     fn exit_of_callee(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> Option<Exit> {
-        let callee = links.iter().find(|inner| inner.place + 1 == link.place && inner.is_outermost())?;
-        Some(self.exit(modules, links, callee))
+        let callee = callee(links, link)?;
+        let exit = self.exit(modules, links, callee);
+        let is_stored = matches!(exit, Exit::Stored(..));
+        Some(if is_stored && !self.calls(modules, link, callee) { Exit::Lost } else { exit })
+    }
+
+    /// Whether a place calls that function itself.
+    fn calls(&mut self, modules: &mut ModuleStore, link: &Link, callee: &Link) -> bool {
+        let Some((at, inner)) = link.call.zip(callee.call) else { return false };
+        let Some(module) = modules.get(at.0) else { return false };
+        let look = || {
+            let call = flow::before_call(&module, at.1.wrapping_add(1));
+            call.is_some_and(|call| is_of(&call, &module, at.0, Some(callee)))
+        };
+        *self.calls.entry((at, inner)).or_insert_with(look)
     }
 
     /// How the pointer leaves a function that is not inlined.
@@ -340,7 +355,8 @@ impl CallSites {
         if !self.scope(method).is_some_and(has_object) {
             return None;
         }
-        variable::object_of_call(&module, self.scope(link), &flow::before_call(&module, call.wrapping_add(1))?)
+        let call = flow::before_call(&module, call.wrapping_add(1))?;
+        is_of(&call, &module, path, Some(method)).then(|| variable::object_of_call(&module, self.scope(link), &call))?
     }
 }
 
@@ -348,6 +364,23 @@ impl CallSites {
 fn without_function(name: String, function: &str) -> String {
     let own = name.strip_prefix(function).and_then(|rest| rest.strip_prefix("::"));
     own.map(str::to_owned).unwrap_or(name)
+}
+
+/// The function that a place calls, if that is not the allocator.
+fn callee<'l>(links: &'l [Link], link: &Link) -> Option<&'l Link> {
+    links.iter().find(|inner| inner.place + 1 == link.place && inner.is_outermost())
+}
+
+/// Whether a call is of that function itself: one between that ends by jumping to it has no place in the stack, and passes on
+/// other arguments.
+fn is_of(call: &Call, module: &Module, path: PathId, callee: Option<&Link>) -> bool {
+    let Some((callee, at)) = callee.and_then(|callee| Some((callee, callee.call?))) else { return false };
+    let same_code = || {
+        let start = module.function_bounds(at.1).filter(|_| at.0 == path).map(|bounds| bounds.start);
+        start.is_some() && start == call.target
+    };
+    let name = call.callee.as_deref().map(|name| name.trim_end_matches("@plt"));
+    same_code() || name == Some(callee.name())
 }
 
 /// Whether the allocator stores the pointer where its first argument says, instead of returning it.

@@ -255,6 +255,27 @@ fn what_a_function_makes_for_variables_of_its_callers_is_theirs() {
     }
 }
 
+const JUMPS: &str = r#"
+#include <stdlib.h>
+struct vector { long n; double *data; };
+struct pair { struct vector left, right; };
+__attribute__((noinline)) int fill(struct vector *v, size_t n) { v->data = malloc(n * 8); return v->data != NULL; }
+__attribute__((noinline)) int jump(struct pair *p, size_t n) { p->left.n = (long)n; return fill(&p->right, n); }
+int main(int argc, char **argv) { struct pair one, two; return jump(&one, (size_t)argc) + jump(&two, 2) + (argv == 0); }
+"#;
+
+#[test]
+fn arguments_of_a_function_that_is_gone_from_the_stack_name_nothing() {
+    for compiler in ["cc", "clang"] {
+        let Some(mut program) = Program::compile_with(compiler, JUMPS, &["-g", "-O2"]) else { continue };
+        let own = program.calls("fill", "malloc")[0];
+        let calls = program.calls("main", "jump");
+        let stacks: Vec<Vec<Place>> = calls.iter().map(|&main| program.stack(&[own, main])).collect();
+        let names: Vec<String> = program.named(&stacks).into_iter().map(|site| site.variable).collect();
+        assert_eq!(names, ["v->data", "v->data"], "{compiler}");
+    }
+}
+
 #[test]
 fn a_function_that_also_keeps_what_it_allocates_is_no_wrapper() {
     let Some(mut program) = Program::compile(WRAPPERS, &["-g", "-O1"]) else { return };

@@ -155,8 +155,7 @@ fn behind(local: &Local, address: Value, sighting: &Sighting) -> Option<i64> {
             _ => return None,
         };
         let is_callers = matches!(base, Base::Register(_) | Base::AtFrame(_)) && base == address.0;
-        let offset = address.1.checked_sub(start).filter(|offset| is_callers && (0..FARTHEST).contains(offset));
-        offset
+        address.1.checked_sub(start).filter(|offset| is_callers && (0..FARTHEST).contains(offset))
     })
 }
 
