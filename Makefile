@@ -12,7 +12,7 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build web demo test test-lab soak bench bench-heap intervals validate judge lint clean
+.PHONY: help setup build dist web demo test test-lab soak bench bench-heap intervals validate judge lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
@@ -24,6 +24,11 @@ build: ## build the release binary, target/release/numamma
 	@scripts/setup --for build
 	@$(MAKE) --no-print-directory web
 	cargo build $(LOCKED) --release --workspace --bin numamma
+
+dist: ## build target/dist/numamma for other systems: glibc 2.28 and newer, recorded programs 2.17 and newer
+	@scripts/setup --for build
+	@$(MAKE) --no-print-directory web
+	@scripts/dist
 
 web: ## build the pages that the binary carries
 	@scripts/setup --for web

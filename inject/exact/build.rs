@@ -1,6 +1,7 @@
 //! Compiles the plug-in and the library of hooks with the C compiler that cargo would use and hands them to `src/lib.rs` as files.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
 
 const FLAGS: &[&str] = &[
@@ -33,7 +34,6 @@ const HOOKS: &[&str] = &[
     "-Wl,--as-needed",
     "-Wl,--hash-style=gnu",
     "-fno-builtin",
-    "-fno-ipa-icf",
     // cc wants one in every function, and hooks are short.
     "-fomit-frame-pointer",
     "-fcf-protection=none",
@@ -70,8 +70,27 @@ fn compile(folders: &[&str], flags: &[&str], library: &Path) {
         .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
         .collect();
     sources.sort();
-    let mut command = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler().to_command();
-    command.args(FLAGS).args(flags).args(&sources).arg("-o").arg(library);
+    let mut command = compiler();
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        command.arg("-Wl,--strip-debug");
+    }
+    // dlsym is in a library of its own before glibc 2.34.
+    command.args(FLAGS).args(flags).args(&sources).arg("-ldl").arg("-o").arg(library);
     let status = command.status().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
+}
+
+/// The compiler that cargo would use, or that of `NUMAMMA_INJECT_CC`, for an older C library than this system's (`make dist`).
+fn compiler() -> Command {
+    println!("cargo:rerun-if-env-changed=NUMAMMA_INJECT_CC");
+    if let Some(path) = env::var_os("NUMAMMA_INJECT_CC") {
+        return Command::new(path);
+    }
+    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
+    let mut command = compiler.to_command();
+    if compiler.is_like_gnu() {
+        // Hooks of equal code stay apart. Clang never merges them.
+        command.arg("-fno-ipa-icf");
+    }
+    command
 }

@@ -1,6 +1,7 @@
 //! Compiles the in-process library with the C compiler that cargo would use and hands it to `src/lib.rs` as a file.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
 
 const FOLDERS: [&str; 5] = ["base", "emit", "hooks", "place", "unwind"];
@@ -54,14 +55,25 @@ fn main() {
     println!("cargo:rerun-if-changed=../wire/include");
     println!("cargo:rerun-if-changed=build.rs");
 
-    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
     let x86 = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
-    let mut command = compiler.to_command();
+    let mut command = compiler();
     command.args(FLAGS.iter().filter(|flag| x86 || !flag.starts_with("-fcf-protection")));
     command.args(LINK_FLAGS).args(&sources).arg("-o").arg(&library);
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        command.arg("-Wl,--strip-debug");
+    }
     let status = command.status().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
     println!("cargo:rustc-env=NUMAMMA_PRELOAD_LIBRARY={}", library.display());
+}
+
+/// The compiler that cargo would use, or that of `NUMAMMA_INJECT_CC`, for an older C library than this system's (`make dist`).
+fn compiler() -> Command {
+    println!("cargo:rerun-if-env-changed=NUMAMMA_INJECT_CC");
+    match env::var_os("NUMAMMA_INJECT_CC") {
+        Some(path) => Command::new(path),
+        None => cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler().to_command(),
+    }
 }
 
 fn c_files(folder: &Path) -> Vec<PathBuf> {

@@ -133,23 +133,50 @@ fn fetch(version: Version, folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder.join("modules")).map_err(failure::file("make", folder))?;
     let work = folder.join("work");
     let mut why = String::new();
-    for suite in version.suites() {
-        match download(version, suite, &work) {
-            Ok(package) => {
-                unpack(&package, &work, folder)?;
-                return fs::remove_dir_all(&work).map_err(failure::file("remove", &work));
+    for mirror in mirrors() {
+        for suite in version.suites() {
+            match download(version, &mirror, suite, &work) {
+                Ok(package) => {
+                    unpack(&package, &work, folder)?;
+                    return fs::remove_dir_all(&work).map_err(failure::file("remove", &work));
+                }
+                Err(error) => why = error.to_string(),
             }
-            Err(error) => why = error.to_string(),
         }
     }
+    if why.is_empty() {
+        why = "this system has no package source of Debian".to_owned();
+    }
     lab(format!(
-        "no Linux {version} for the guest: {why}; NUMAMMA_LAB_MIRROR names a Debian mirror that can be reached"
+        "no Linux {version} for the guest: {why}; set NUMAMMA_LAB_MIRROR to the address of a Debian mirror that can be reached"
     ))
 }
 
 // ---- The package
 
-fn download(version: Version, suite: &str, work: &Path) -> Result<PathBuf, Failure> {
+/// The mirror that the user names, else those that this system gets its own packages from.
+fn mirrors() -> Vec<String> {
+    if let Ok(mirror) = env::var("NUMAMMA_LAB_MIRROR") {
+        return vec![mirror];
+    }
+    let mut apt = tied("apt-get");
+    apt.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    output(&mut apt).map_or(Vec::new(), |targets| of_debian(&targets))
+}
+
+/// Of the sources of a system's packages those that may have Debian's kernels, each once.
+fn of_debian(targets: &str) -> Vec<String> {
+    let mut mirrors: Vec<String> = Vec::new();
+    for mirror in targets.lines().map(|line| line.trim().trim_end_matches('/')) {
+        let is_debian = mirror.rsplit('/').next().is_some_and(|folder| folder == "debian");
+        if is_debian && !mirrors.iter().any(|other| other == mirror) {
+            mirrors.push(mirror.to_owned());
+        }
+    }
+    mirrors
+}
+
+fn download(version: Version, mirror: &str, suite: &str, work: &Path) -> Result<PathBuf, Failure> {
     let apt = work.join(suite);
     for folder in ["lists/partial", "cache/archives/partial"] {
         fs::create_dir_all(apt.join(folder)).map_err(failure::file("make", &apt))?;
@@ -157,7 +184,6 @@ fn download(version: Version, suite: &str, work: &Path) -> Result<PathBuf, Failu
     if !Path::new(KEYRING).exists() {
         return lab("its packages cannot be verified: install debian-archive-keyring");
     }
-    let mirror = env::var("NUMAMMA_LAB_MIRROR").unwrap_or_else(|_| "http://deb.debian.org/debian".to_owned());
     let list = apt.join("sources.list");
     let source = format!("deb [arch=amd64 signed-by={KEYRING}] {mirror} {suite} main\n");
     fs::write(&list, source).map_err(failure::file("write", &list))?;
@@ -294,6 +320,13 @@ fn output(command: &mut Command) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mirrors_are_those_of_the_system() {
+        let targets = "http://mirror/debian/\nhttp://mirror/debian/\nhttp://mirror/debian-security/\nftp://b/debian\n";
+        assert_eq!(of_debian(targets), ["http://mirror/debian", "ftp://b/debian"]);
+        assert!(of_debian("").is_empty());
+    }
 
     #[test]
     fn the_newest_plain_kernel_is_taken() {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int32Type, Int64Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
+use arrow_schema::DataType;
 
 /// A value that a table can hold.
 pub trait Cell: Sized + Clone {

@@ -1,7 +1,7 @@
 //! Tables: a row type, its columns with their descriptions, and the way to and from Arrow.
 
-use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 
 use crate::cell::{Cell, Values};
 
@@ -64,23 +64,23 @@ macro_rules! table {
                     required: concat!($(stringify!($missing))?).is_empty(),
                 },)+];
 
-            fn schema() -> arrow::datatypes::SchemaRef {
-                std::sync::Arc::new(arrow::datatypes::Schema::new(vec![
-                    $(arrow::datatypes::Field::new(
+            fn schema() -> arrow_schema::SchemaRef {
+                std::sync::Arc::new(arrow_schema::Schema::new(vec![
+                    $(arrow_schema::Field::new(
                         stringify!($field), <$ty as $crate::cell::Cell>::data_type(), false),)+
                 ]))
             }
 
-            fn to_batch(rows: &[Self]) -> arrow::record_batch::RecordBatch {
+            fn to_batch(rows: &[Self]) -> arrow_array::RecordBatch {
                 let columns = vec![
                     $(<$ty as $crate::cell::Cell>::array(rows.iter().map(|row| row.$field.clone()).collect()),)+
                 ];
-                arrow::record_batch::RecordBatch::try_new(Self::schema(), columns)
+                arrow_array::RecordBatch::try_new(Self::schema(), columns)
                     .expect("the columns are made from the schema's own types")
             }
 
             fn read_batch(
-                batch: &arrow::record_batch::RecordBatch,
+                batch: &arrow_array::RecordBatch,
                 rows: &mut Vec<Self>,
             ) -> Result<(), String> {
                 $(
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_column_of_another_type_is_refused_even_if_it_could_be_missing() {
         let batch = without("access");
-        let access: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::StringArray::from(vec!["write"]));
+        let access: arrow_array::ArrayRef = std::sync::Arc::new(arrow_array::StringArray::from(vec!["write"]));
         let schema = batch.schema();
         let columns = schema.fields().iter().map(|field| field.name().clone()).zip(batch.columns().to_vec());
         let batch = RecordBatch::try_from_iter(columns.chain([("access".to_owned(), access)])).expect("equal lengths");
