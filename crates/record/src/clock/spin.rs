@@ -280,10 +280,7 @@ fn goes_round(code: &Code, at: usize, machine: &Machine) -> Option<bool> {
     let spin = code.ops[at].spin;
     let (mut machine, mut n) = (*machine, at);
     for _ in 0..MOST {
-        let op = code.ops.get(n)?;
-        if op.spin != spin {
-            return Some(false);
-        }
+        let Some(op) = code.ops.get(n).filter(|op| op.spin == spin) else { return Some(false) };
         if op.operands[0].is_some() {
             return None;
         }
