@@ -20,6 +20,9 @@ pub use labels::{Label, Labels};
 pub use live::{Live, LiveObjects};
 pub use mappings::{Mapping, Mappings};
 
+/// First and end addresses.
+pub type Ranges = Vec<(u64, u64)>;
+
 /// One address space. A fork shares the tables, and most of them even when one side changes them.
 #[derive(Debug, Default)]
 pub struct Space {
@@ -52,7 +55,7 @@ impl Space {
 
     /// A new mapping, as the kernel reports it. Returns the address ranges of images that it replaced, and those in which
     /// something else was mapped.
-    pub fn map(&mut self, start: u64, mapping: Mapping) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+    pub fn map(&mut self, start: u64, mapping: Mapping) -> (Ranges, Ranges) {
         let gone = if mapping.is_file() {
             Rc::make_mut(&mut self.images).map(start, &mapping)
         } else if self.images.below(mapping.end - 1).is_some_and(|(low, _)| low >= start) {
