@@ -373,7 +373,8 @@ mod tests {
             ((0, 8 + i64::from(group)), [(Some(group), count(reads, 50, 0.0))].into_iter().collect())
         };
         let both = [(Some(0), count(88.0, 88, 0.0)), (Some(1), count(12.0, 12, 0.0))].into_iter().collect();
-        let stated = |code: Vec<((i32, i64), FxHashMap<Option<GroupId>, Count>)>| {
+        type Code = ((i32, i64), FxHashMap<Option<GroupId>, Count>);
+        let stated = |code: Vec<Code>| {
             let counters = Counters {
                 groups: vec![group(88.0), group(12.0)],
                 data: Count { cost: 100, ..count(100.0, 0, 0.0) },

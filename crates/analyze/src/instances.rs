@@ -33,7 +33,7 @@ pub fn shared(group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage],
         let whole = group.bytes.div_ceil(page_bytes);
         return Shared { whole: pattern::judge(&[&used], page_bytes, Some(whole)), instances: Vec::new() };
     }
-    let mut judged: Vec<(Pattern, u64, FxHashSet<i32>)> = Vec::new();
+    let mut judged: Vec<Judged> = Vec::new();
     let mut untold: Vec<Vec<Used>> = Vec::new();
     let mut untold_threads: FxHashSet<i32> = FxHashSet::default();
     for chunk in chunks {
@@ -51,7 +51,7 @@ pub fn shared(group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage],
             untold.push(used);
         } else {
             let threads = main_thread(users).into_iter().collect();
-            judged.push((found, 1, threads));
+            judged.push(Judged { pattern: found, instances: 1, threads });
         }
     }
     // Small instances: pages are several's, but each instance tells who uses it.
@@ -63,7 +63,11 @@ pub fn shared(group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage],
     }
     if !untold.is_empty() {
         let together: Vec<&[Used]> = untold.iter().map(Vec::as_slice).collect();
-        judged.push((pattern::judge(&together, page_bytes, None), untold.len() as u64, untold_threads));
+        judged.push(Judged {
+            pattern: pattern::judge(&together, page_bytes, None),
+            instances: untold.len() as u64,
+            threads: untold_threads,
+        });
     }
     add_up(judged)
 }
@@ -77,31 +81,39 @@ fn main_thread(users: &Users) -> Option<i32> {
     users.threads.iter().max_by_key(|of| (of.samples, Reverse(of.thread))).map(|of| of.thread)
 }
 
+/// Instances that one verdict was given of.
+struct Judged {
+    pattern: Pattern,
+    instances: u64,
+    /// Their main threads.
+    threads: FxHashSet<i32>,
+}
+
 /// Adds patterns of instances up: by kind, and what most of them are.
-fn add_up(judged: Vec<(Pattern, u64, FxHashSet<i32>)>) -> Shared {
-    let samples: u64 = judged.iter().map(|(of, ..)| of.samples).sum();
-    let mut kinds: Vec<(String, Vec<&(Pattern, u64, FxHashSet<i32>)>)> = Vec::new();
+fn add_up(judged: Vec<Judged>) -> Shared {
+    let samples: u64 = judged.iter().map(|of| of.pattern.samples).sum();
+    let mut kinds: Vec<(String, Vec<&Judged>)> = Vec::new();
     for of in &judged {
-        match kinds.iter_mut().find(|(kind, _)| *kind == of.0.kind) {
+        match kinds.iter_mut().find(|(kind, _)| *kind == of.pattern.kind) {
             Some((_, all)) => all.push(of),
-            None => kinds.push((of.0.kind.clone(), vec![of])),
+            None => kinds.push((of.pattern.kind.clone(), vec![of])),
         }
     }
-    let of_kind = |all: &[&(Pattern, u64, FxHashSet<i32>)]| all.iter().map(|(of, ..)| of.samples).sum::<u64>();
+    let of_kind = |all: &[&Judged]| all.iter().map(|of| of.pattern.samples).sum::<u64>();
     kinds.sort_by_key(|(_, all)| Reverse(of_kind(all)));
     let instances: Vec<InstancePattern> = kinds
         .iter()
         .map(|(kind, all)| InstancePattern {
             kind: kind.clone(),
-            instances: all.iter().map(|(_, n, _)| n).sum(),
-            threads: all.iter().flat_map(|(.., threads)| threads).collect::<FxHashSet<_>>().len() as u64,
+            instances: all.iter().map(|of| of.instances).sum(),
+            threads: all.iter().flat_map(|of| &of.threads).collect::<FxHashSet<_>>().len() as u64,
             block_bytes: block_of(all),
             share: ratio(of_kind(all) as f64, samples as f64),
         })
         .collect();
     let Some((kind, all)) = kinds.first() else { return Shared { whole: pattern::unknown(), instances } };
     let mean = |value: &dyn Fn(&Pattern) -> f64| {
-        let sum: f64 = all.iter().map(|(of, ..)| of.samples as f64 * value(of)).sum();
+        let sum: f64 = all.iter().map(|of| of.pattern.samples as f64 * value(&of.pattern)).sum();
         ratio(sum, of_kind(all) as f64)
     };
     let share = instances[0].share;
@@ -112,14 +124,14 @@ fn add_up(judged: Vec<(Pattern, u64, FxHashSet<i32>)>) -> Shared {
         confidence: mean(&|of| of.confidence) * share,
         samples,
         main_share: if share >= MOST { mean(&|of| of.main_share) } else { 0.0 },
-        samples_needed: all.iter().filter_map(|(of, ..)| of.samples_needed).max(),
+        samples_needed: all.iter().filter_map(|of| of.pattern.samples_needed).max(),
     };
     Shared { whole, instances }
 }
 
 /// The block size that all have but for a tenth; 0 if there is none.
-fn block_of(all: &[&(Pattern, u64, FxHashSet<i32>)]) -> u64 {
-    let sizes = all.iter().map(|(of, ..)| of.block_bytes);
+fn block_of(all: &[&Judged]) -> u64 {
+    let sizes = all.iter().map(|of| of.pattern.block_bytes);
     let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
     if most as f64 <= 1.1 * least as f64 { most } else { 0 }
 }

@@ -287,7 +287,7 @@ impl<'a> System<'a> {
             .sum();
         // By chance it may have had some samples less.
         let most = (samples + 3.0 * samples.sqrt() + 3.0) * time.period * MOST_PER_NS;
-        !(instructions <= most)
+        instructions.is_nan() || instructions > most
     }
 
     fn scale(&mut self, edges: &[usize], factor: f64) {
