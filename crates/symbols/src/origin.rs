@@ -93,7 +93,7 @@ pub fn without_parameters(function: &str) -> &str {
             // `operator()`, lambdas `{lambda(int)#1}` and `(anonymous namespace)` have brackets in their names.
             '(' if depth == 0
                 && at > 0
-                && !ends_with_operator(&function[..at])
+                && !function[..at].ends_with("operator")
                 && !function[..at].ends_with("{lambda")
                 && !function[at..].starts_with("(anonymous namespace)") =>
             {

@@ -54,7 +54,7 @@ fn a_function_says_whether_it_returns_memory() {
     let of = |function| scopes(&module, function).remove(0);
     assert_eq!(of("my_alloc").returns, Returns::Memory);
     assert_eq!(of("named").returns, Returns::Memory);
-    assert_eq!(of("matrix").returns, Returns::Value);
+    assert_eq!(of("matrix").returns, Returns::Pointer);
     assert_eq!((of("fill").returns, of("fill").hands_out), (Returns::Value, true));
     assert!(!of("my_alloc").hands_out && !of("main").hands_out);
 }
