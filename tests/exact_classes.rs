@@ -37,7 +37,8 @@ fn compile(place: &Place, way: Way, language: &str, source: &str, flags: &[&str]
 #[track_caller]
 fn record(place: &Place, way: Way, program: &Path, stdin: &str) -> Report {
     let dataset = place.path(&format!("{stdin}.numamma"));
-    let run = Run::numamma().args(["record", "--sampler", "exact", "-o"]).arg(&dataset).arg("--").arg(program);
+    let run =
+        Run::numamma().args(["record", "--quiet", "--sampler", "exact", "-o"]).arg(&dataset).arg("--").arg(program);
     // Hooks must do without the emulator, which would be found by PATH.
     let run = if way == Way::Hooks { run.env("PATH", "/nonexistent") } else { run };
     let run = run.stdin(stdin).limit(240).run().success();
