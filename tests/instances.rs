@@ -277,6 +277,11 @@ fn touches_of_recycled_pages_are_marked() {
     let recycled: u64 = second.first_touch.iter().filter(|of| of.recycled).map(|of| of.pages).sum();
     assert!(recycled as f64 > 0.9 * second.pages as f64, "{second:?}");
     assert!(second.advice.as_ref().is_none_or(|advice| advice.kind == "plan"), "{second:?}");
+}
+
+/// The zeros that calloc writes are the first touches of its own block.
+#[test]
+fn touches_of_a_fresh_block_are_not_recycled() {
     let calloc = "#include <stdlib.h>
         int main(void) {
             volatile long *fresh = calloc(1 << 17, 8);

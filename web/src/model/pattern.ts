@@ -17,9 +17,12 @@ export function ofOne(p: Pattern): string {
   return `${p.kind}${block}${known && p.confidence < 0.95 ? ` (${percent(p.confidence)})` : ""}`;
 }
 
+/** Fewer samples than this are not worth a hint. */
+const HINTED = 30;
+
 function untold(p: Pattern): string {
   const needed = p.samples_needed ?? 0;
-  return needed > p.samples ? `: ${plural(p.samples, "sample")}, about ${count(needed)} would tell` : "";
+  return needed > p.samples && p.samples >= HINTED ? `: ${plural(p.samples, "sample")}, about ${count(needed)} would tell` : "";
 }
 
 function ofInstances(whole: Pattern, all: InstancePattern[]): string {

@@ -73,10 +73,13 @@ fn main_user(share: f64) -> String {
     format!("mostly one thread a page ({} %)", units::percent_whole(share))
 }
 
+/// Fewer samples than this are not worth a hint: nothing is known of the object, and it costs nothing.
+const HINTED: u64 = 30;
+
 /// How many samples there are and about how many would tell.
 fn untold(pattern: &Pattern) -> String {
     match pattern.samples_needed {
-        Some(needed) if needed > pattern.samples => {
+        Some(needed) if needed > pattern.samples && pattern.samples >= HINTED => {
             let samples = units::plural(pattern.samples, "sample");
             format!(": {samples}, about {} would tell", units::grouped(needed))
         }
