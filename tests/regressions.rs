@@ -152,11 +152,11 @@ fn all_instances_of_a_call_site_are_counted() {
     let source = r"
         #include <stdlib.h>
         static volatile char *p[5000];
-        static __attribute__((noinline)) char *make(void) { return malloc(4096); }
-        static __attribute__((noinline)) char *one(void) { char *q = make(); __asm__ volatile(``::: `memory`); return q; }
-        static __attribute__((noinline)) char *two(void) { char *q = make(); __asm__ volatile(``::: `memory`); return q; }
+        static __attribute__((noinline)) void make(int i) { p[i] = malloc(4096); }
+        static __attribute__((noinline)) void one(int i) { make(i); __asm__ volatile(``::: `memory`); }
+        static __attribute__((noinline)) void two(int i) { make(i); __asm__ volatile(``::: `memory`); }
         int main(void) {
-            for (int i = 0; i < 5000; i++) p[i] = i < 10 ? one() : two();
+            for (int i = 0; i < 5000; i++) if (i < 10) one(i); else two(i);
             for (int r = 0; r < 200000; r++) for (int i = 0; i < 10; i++) for (int k = 0; k < 64; k++) p[i][k]++;
             return 0;
         }";

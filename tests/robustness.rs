@@ -132,7 +132,9 @@ fn setuid_programs() {
         return skip::skipped("setuid_programs", "the file system ignores the bit");
     }
     let report = place.same(&[&program]);
-    assert!(report.lost("untracked_process") >= 1, "{:?}", report.losses);
+    // By its owner it is another user's, whose processes cannot be followed; a very short one is only seen to be untracked.
+    let missing = report.lost("untracked_process") + report.lost("other_user");
+    assert!(missing >= 1, "{:?}", report.losses);
 }
 
 /// Another user may not open the segment: such a program runs, and is named.
