@@ -71,7 +71,6 @@ fn code_without_counters_is_counted() {
     // By time `far` has nearly all; it has a sixth.
     assert!(far.cost.share > 2.0 * exact, "{} {exact}", far.cost.share);
     assert!((found - exact).abs() < 0.04, "{found} {exact}");
-    assert!(far.accesses.ground.is_some_and(|ground| ground > 0.5), "{far:?}");
     // What the report states of it holds; where time and counts are so far apart it may state nothing.
     if let Some(error) = far.accesses.error {
         assert!((far.accesses.share - exact).abs() < error + 0.04, "{far:?} {exact}");

@@ -106,8 +106,11 @@ fn arrays_on_stacks() {
         #include <pthread.h>
         #include <unistd.h>
         static long rounds;
+        /* Compilers leave out the hooks of what no other thread can see. */
+        static volatile long *volatile seen;
         static void *work(void *p) {
             volatile long own[500];
+            seen = own;
             for (int i = 0; i < 500; i++) own[i] = i;
             for (long k = 0; k < 10 * rounds; k++) for (int i = 0; i < 500; i++) own[i] += k;
             return p;

@@ -324,7 +324,8 @@ impl Verdict {
 /// What every program has besides its own data: stacks, what the C, C++, Fortran and OpenMP run-time libraries and the loader keep, tables
 /// and constants of the file itself, and the ring into which the recorder's library writes.
 fn is_run_times_own(object: &Object) -> bool {
-    const LIBRARIES: [&str; 9] = [
+    const LIBRARIES: [&str; 10] = [
+        "libgcc_s",
         "libc.so",
         "ld-linux",
         "ld.so.cache",
