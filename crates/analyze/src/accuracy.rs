@@ -254,7 +254,7 @@ impl Accuracy {
         off(Part { own, all }, Part { own: own_all, all: self.weight }, share, [factor, factor.recip()])
     }
 
-    /// Whether a group's share is a finding: it has a ground, and is not off by too much.
+    /// True if a group's share is stated: it has a ground, and its error is small enough.
     fn is_stated(&self, group: GroupId, counters: &Counters) -> bool {
         self.ground(group, counters) >= LEAST_GROUND
             && self.error(group, counters).is_some_and(|error| error <= MOST_ERROR)

@@ -1,4 +1,4 @@
-//! What to do about an object whose pages lie where one thread touched them first, and which others use.
+//! Advice about objects whose pages one thread touched first and other threads use.
 //!
 //! The measure is taken page by page: samples of other threads than the one that touched the page first, as a share of the
 //! samples at pages whose first touch is known. So four buffers that four threads allocate at one line, touch and use
@@ -16,7 +16,8 @@ use crate::summary::Tables;
 
 /// Share of the samples that must be at pages which another thread touched first, as its interval's lower end.
 const FOREIGN: f64 = 0.25;
-/// What has fewer bytes of pages lives in a second-level cache (256 KiB is the smallest of a server core since 2008), wherever its pages lie.
+/// An object with fewer bytes of pages fits into a second-level cache (256 KiB on Intel's server cores before Skylake), so
+/// that the place of its pages hardly matters.
 const CACHED_BYTES: u64 = 256 << 10;
 /// Share of an object's pages on one node, from which on they are not spread.
 const ONE_NODE: f64 = 0.75;
@@ -33,8 +34,8 @@ struct Foreign {
 
 /// The advice for a group, if there is any.
 pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shared) -> Option<Advice> {
-    let placed_by_program = matches!(group.kind, ObjectKind::Stack | ObjectKind::Tls);
-    if placed_by_program || group.is_unknown_objects() || is_spread(pages) {
+    let placed_by_runtime = matches!(group.kind, ObjectKind::Stack | ObjectKind::Tls);
+    if placed_by_runtime || group.is_unknown_objects() || is_spread(pages) {
         return None;
     }
     if distinct(pages) * tables.page_bytes < CACHED_BYTES {
@@ -86,7 +87,7 @@ pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shar
     })
 }
 
-/// What helps against such a pattern.
+/// The remedy for a pattern: its kind, and a clause that says it.
 fn remedy(pattern: &Pattern, several: bool, recycled: bool) -> Option<(&'static str, &'static str)> {
     if recycled && pattern.kind != "unknown" {
         return Some((
