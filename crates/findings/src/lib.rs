@@ -9,6 +9,7 @@ mod accesses;
 mod basis;
 mod comparison;
 mod statistics;
+mod usage;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub use comparison::{
     Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
 pub use statistics::share_error;
+pub use usage::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, PhaseUse, ThreadUse, Usage};
 
 /// Version of the JSON report.
 pub const VERSION: u32 = 1;
