@@ -22,6 +22,7 @@ mod frame_tree;
 mod inside;
 mod modules;
 mod nodes;
+mod notice;
 mod objects;
 mod perf;
 mod probes;

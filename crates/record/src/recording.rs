@@ -24,6 +24,7 @@ use crate::exact::command::{self, Runnable};
 use crate::exact::{Emulated, Tracing};
 use crate::filter::Filter;
 use crate::finish;
+use crate::notice::Notice;
 use crate::perf::events::{Events, Refused as NoEvents, Watch};
 use crate::perf::glances::Glances;
 use crate::probes;
@@ -458,13 +459,18 @@ fn watch(
     meta: &mut Meta,
     milestones: &mut Milestones,
 ) -> Ended {
-    let notice = Notice::new();
+    let (notice, wake) = (Notice::new(), Notice::new());
+    let rings = events.rings();
     std::thread::scope(|scope| {
+        let notify = || notice.iter().for_each(Notice::give);
         if let Some(reader) = reader {
-            scope.spawn(|| reader.run(|| notice.iter().for_each(Notice::give)));
+            scope.spawn(move || reader.run(notify));
         }
-        let mut fds = events.fds();
-        fds.extend(notice.as_ref().map(|n| n.fd.as_raw_fd()));
+        if let Some(wake) = &wake {
+            let rings = &rings;
+            scope.spawn(move || rings.run(wake, notify));
+        }
+        let mut fds: Vec<i32> = notice.iter().map(AsRawFd::as_raw_fd).collect();
         // SAFETY: asks for a descriptor of our own child, owned by nobody else; -1 on old kernels is ignored by poll.
         let exit = unsafe { libc::syscall(libc::SYS_pidfd_open, running.pid, 0) } as i32;
         // SAFETY: a new descriptor that is ours.
@@ -487,7 +493,6 @@ fn watch(
             // SAFETY: `polled` is a live array of that many entries.
             unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, wait.as_millis() as i32) };
             for entry in &mut polled {
-                // An event whose tasks are all gone hangs up for ever; its ring is read on every round anyway.
                 if entry.revents & (libc::POLLHUP | libc::POLLERR) != 0 {
                     entry.fd = -1;
                 }
@@ -522,34 +527,11 @@ fn watch(
         if let Some(reader) = reader {
             reader.stop();
         }
+        if let Some(wake) = &wake {
+            rings.stop(wake);
+        }
         Ended::from_wait_status(status)
     })
-}
-
-/// A word from the library's reader that can be polled for.
-struct Notice {
-    fd: OwnedFd,
-}
-
-impl Notice {
-    fn new() -> Option<Self> {
-        // SAFETY: a new descriptor that is ours.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        // SAFETY: as above.
-        (fd >= 0).then(|| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
-    }
-
-    fn give(&self) {
-        let one = 1_u64;
-        // SAFETY: writes eight bytes from a live u64.
-        unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    fn take(&self) {
-        let mut count = 0_u64;
-        // SAFETY: reads eight bytes into a live u64; the descriptor does not block.
-        unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
-    }
 }
 
 fn only_name(options: &Options) -> Option<String> {
