@@ -59,14 +59,15 @@ pub fn render_doctor(machine: &Machine, probe: &Probe, choice: &Choice, measured
         let used = sampler.kind == choice.kind;
         page.line(&format!("{} {:<6} {}", mark(used, sampler.state), sampler.kind, describe(sampler)));
     }
-    page.line(&format!("{} exact  {}", if probe.emulator { "[+]" } else { "[ ]" }, exact(probe)));
+    let (mark, text) = exact(probe);
+    page.line(&format!("{mark} exact  {text}"));
     page.row("permission", &permission(probe));
     page.row("functions", functions(probe));
     if let Some(cost) = measured {
         page.row("cost", &tick(cost));
     }
     page.title(&match choice.kind {
-        Kind::None if probe.emulator => "Nothing can be sampled here".to_owned(),
+        Kind::None if probe.emulator && may_count(probe) => "Nothing can be sampled here".to_owned(),
         Kind::None => "Nothing can be recorded here".to_owned(),
         kind => format!("A recording would use: {kind}"),
     });
@@ -275,12 +276,20 @@ fn describe(sampler: Sampler) -> &'static str {
     }
 }
 
-/// Never chosen: who wants it asks for it.
-fn exact(probe: &Probe) -> &'static str {
-    match probe.emulator {
-        true => "works: every access counted in an emulator (record --sampler exact)",
-        false => "programs built with -fsanitize=thread only: others need qemu-user",
+/// Never chosen by itself: it is asked for.
+fn exact(probe: &Probe) -> (&'static str, &'static str) {
+    if !may_count(probe) {
+        return ("[!]", "needs perf events too, for what a program maps; they are refused here");
     }
+    match probe.emulator {
+        true => ("[+]", "works: every access counted in an emulator (record --sampler exact)"),
+        false => ("[ ]", "programs built with -fsanitize=thread only: others need qemu-user"),
+    }
+}
+
+/// Whether the exact sampler has the events that it needs.
+fn may_count(probe: &Probe) -> bool {
+    probe.trial.as_ref().is_none_or(|trial| trial.opened)
 }
 
 fn permission(probe: &Probe) -> String {
