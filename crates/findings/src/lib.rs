@@ -339,12 +339,15 @@ pub(crate) fn is_cost_only(ground: Option<f64>) -> bool {
 /// Accesses from a CPU of one node to a page of another.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Remote {
-    /// Estimated remote reads.
-    pub reads: f64,
-    /// Estimated remote writes.
-    pub writes: f64,
+    /// Remote reads; `None` where the number of the object's accesses is not stated.
+    pub reads: Option<f64>,
+    /// Remote writes, likewise.
+    pub writes: Option<f64>,
     /// Share of this object's accesses whose page's node is known.
     pub share: f64,
+    /// Half-width of the 95 % interval of `share`; `None` where no page's node is known.
+    #[serde(default)]
+    pub error: Option<f64>,
 }
 
 /// One thread's part of an object.
@@ -354,8 +357,8 @@ pub struct ThreadShare {
     pub thread: usize,
     /// Share of the object's cost.
     pub cost_share: f64,
-    /// Share of the object's accesses.
-    pub access_share: f64,
+    /// Share of the object's accesses; `None` where they were not counted one by one: the error of an estimate is not known by thread.
+    pub access_share: Option<f64>,
     /// Half-width of the 95 % interval of `cost_share`.
     pub error: Option<f64>,
 }
@@ -508,7 +511,7 @@ pub struct Page {
     pub owner: Option<usize>,
     /// Samples in the page.
     pub samples: u64,
-    /// Estimated accesses by thread number.
+    /// By thread number: of counts, the accesses; else weights that compare the threads of this page, and nothing else.
     pub by_thread: BTreeMap<usize, f64>,
     /// Thread that touched it first, if seen.
     pub first_touch_thread: Option<usize>,
@@ -546,10 +549,13 @@ pub struct Thread {
     pub samples: u64,
     /// Cost of its data accesses, seconds.
     pub cost_s: f64,
-    /// Estimated reads.
-    pub reads: f64,
-    /// Estimated writes.
-    pub writes: f64,
+    /// Half-width of the 95 % interval of its share of the cost of all threads.
+    #[serde(default)]
+    pub cost_error: Option<f64>,
+    /// Reads, if they were counted one by one.
+    pub reads: Option<f64>,
+    /// Writes, likewise.
+    pub writes: Option<f64>,
     /// CPUs it ran on when sampled: cpu -> samples.
     pub cpus: BTreeMap<i32, u64>,
 }
