@@ -11,10 +11,10 @@
 
 mod accuracy;
 mod advice;
-mod basis;
 mod counters;
 mod detail;
 mod first_touch;
+mod for_comparison;
 mod groups;
 mod instances;
 mod lines;
@@ -24,7 +24,7 @@ mod statistics;
 mod summary;
 mod waiting;
 
-use numamma_findings::{Basis, Findings};
+use numamma_findings::{Findings, ForComparison};
 use numamma_trace::{Dataset, TraceError};
 
 /// An analysed recording: its findings, and what is needed to go into detail.
@@ -62,8 +62,8 @@ impl<'a> Analysis<'a> {
     ///
     /// # Errors
     /// If a table cannot be read.
-    pub fn basis(&self) -> Result<Basis, TraceError> {
-        basis::basis(self)
+    pub fn for_comparison(&self) -> Result<ForComparison, TraceError> {
+        for_comparison::for_comparison(self)
     }
 
     /// What was found, with the details of the objects with those ids: their pages, and at most `points` samples over

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Overhead, Process, Remote, Run,
-    Sampler, Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
+    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Overhead, Process, Remote, Run, Sampler,
+    Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -313,7 +313,7 @@ fn accesses(number: GroupId, counters: &Counters) -> Accesses {
             true => Some(0.0),
             false => accuracy.and_then(|accuracy| accuracy.error(number, counters)),
         },
-        ground: accuracy.map(|accuracy| accuracy.stated_ground(number, counters)),
+        basis: accuracy.map(|accuracy| accuracy.stated_basis(number, counters)),
     }
 }
 
@@ -347,7 +347,7 @@ fn sampler(dataset: &Dataset, counters: &Counters) -> Sampler {
         only: sampler.only.clone(),
         hooks: sampler.hooks,
         controls: controls(&sampler.controls),
-        bursts: sampler.bursts.map(|of| Bursts {
+        trace_windows: sampler.trace_windows.map(|of| TraceWindows {
             taken: of.taken,
             instructions: of.instructions,
             stopped_s: of.stopped as f64 / 1e9,

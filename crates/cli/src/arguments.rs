@@ -93,10 +93,10 @@ pub struct Record {
     /// A function that allocates for others, as xmalloc does: objects are told by its callers; repeatable
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub wrapper: Vec<String>,
-    /// Also follow threads instruction by instruction for moments, for counts where samples have no ground: stops a thread
+    /// Also trace short windows of execution, to estimate access counts in code that is not a simple counted loop: stops a thread
     /// for PCT percent of the time [default: 3]
-    #[arg(long, value_name = "PCT", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = percent)]
-    pub bursts: Option<f64>,
+    #[arg(long = "windows", alias = "bursts", value_name = "PCT", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = percent)]
+    pub trace_windows: Option<f64>,
     /// With --sampler exact: also write down the accesses one by one, N of them from the start or --after on, until --for ends
     /// [default: 1000000]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1000000", value_parser = clap::value_parser!(u64).range(1..))]

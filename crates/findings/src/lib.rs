@@ -2,12 +2,12 @@
 //!
 //! The types below are the JSON report, field for field (`docs/REPORT.md` documents it). Within [`VERSION`] fields are
 //! added, never renamed or removed. Shares are 0..1 of all data accesses (or of all cost) of the run; every `error` is the
-//! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no ground for one.
+//! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no basis for one.
 #![forbid(unsafe_code)]
 
 mod accesses;
-mod basis;
 mod comparison;
+mod for_comparison;
 mod statistics;
 mod usage;
 
@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use accesses::Accesses;
-pub use basis::{Basis, Identity, NoPages, ObjectBasis, OwnedPage, RemoteBasis};
 pub use comparison::{
-    AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Grounds, Match,
+    AccessChange, Agreement, Bases, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Match,
     Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
+pub use for_comparison::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
 pub use statistics::share_error;
 pub use usage::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, PhaseUse, ThreadUse, Usage};
 
@@ -133,7 +133,7 @@ pub struct Sampler {
     pub controls: Controls,
     /// Moments for which threads were followed; none if that was not asked for.
     #[serde(default)]
-    pub bursts: Option<Bursts>,
+    pub trace_windows: Option<TraceWindows>,
     /// Accesses that were traced one by one; none if that was not asked for.
     #[serde(default)]
     pub trace: Option<Trace>,
@@ -171,7 +171,7 @@ pub struct Trace {
 
 /// Moments for which threads were followed instruction by instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Bursts {
+pub struct TraceWindows {
     /// How many.
     pub taken: u64,
     /// Instructions in all of them.
@@ -180,7 +180,7 @@ pub struct Bursts {
     pub stopped_s: f64,
     /// Whether nothing told how fast instructions were executed: numbers of accesses are ratios, of code that runs together.
     pub assumed: bool,
-    /// Numbers of accesses that bursts tell of may be so many times too small, or too large (95 %): it is not known well how fast code was executed.
+    /// Numbers of accesses that trace windows tell of may be so many times too small, or too large (95 %): it is not known well how fast code was executed.
     pub factor: Option<f64>,
 }
 
@@ -331,9 +331,9 @@ pub struct Cost {
     pub error: Option<f64>,
 }
 
-/// Whether a count of which that part has a ground is hardly more than a guess, so that no report states it.
-pub(crate) fn is_cost_only(ground: Option<f64>) -> bool {
-    ground.is_some_and(|ground| ground < 0.5)
+/// Whether a count of which that part has a basis is hardly more than a guess, so that no report states it.
+pub(crate) fn is_cost_only(basis: Option<f64>) -> bool {
+    basis.is_some_and(|basis| basis < 0.5)
 }
 
 /// Accesses from a CPU of one node to a page of another.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use numamma_findings::{Bursts, Controls, Findings, Overhead, Process, Remote, Trace};
+use numamma_findings::{Controls, Findings, Overhead, Process, Remote, Trace, TraceWindows};
 use numamma_report::{Access, By, Options, Sort, render, warnings};
 use unicode_width::UnicodeWidthStr;
 
@@ -279,17 +279,18 @@ fn what_was_left_out_of_the_recording_is_said() {
 fn what_else_was_recorded_is_said() {
     let mut findings = common::findings();
     let said = |findings: &Findings| text(findings, &by(By::Object, 200));
-    assert!(!said(&findings).contains("  bursts ") && !said(&findings).contains("  trace "));
-    let bursts = Bursts { taken: 1200, instructions: 5_880_000, stopped_s: 0.31, assumed: false, factor: Some(1.1) };
-    findings.sampler.bursts = Some(bursts);
-    let line = "  bursts    1 200 of 4 900 instructions · threads stopped for 310 ms\n";
+    assert!(!said(&findings).contains("  windows ") && !said(&findings).contains("  trace "));
+    let trace_windows =
+        TraceWindows { taken: 1200, instructions: 5_880_000, stopped_s: 0.31, assumed: false, factor: Some(1.1) };
+    findings.sampler.trace_windows = Some(trace_windows);
+    let line = "  windows   1 200 of 4 900 instructions · threads stopped for 310 ms\n";
     assert!(said(&findings).contains(line), "{}", said(&findings));
-    findings.sampler.bursts = Some(Bursts { factor: Some(2.66), ..bursts });
+    findings.sampler.trace_windows = Some(TraceWindows { factor: Some(2.66), ..trace_windows });
     assert!(said(&findings).contains(" 310 ms · numbers of accesses to a factor of 2.7\n"));
-    findings.sampler.bursts = Some(Bursts { assumed: true, ..bursts });
+    findings.sampler.trace_windows = Some(TraceWindows { assumed: true, ..trace_windows });
     assert!(said(&findings).contains(" 310 ms · numbers of accesses are ratios, of code that runs together\n"));
-    findings.sampler.bursts = Some(Bursts::default());
-    assert!(said(&findings).contains("  bursts    none, the program was too short or threads may not be traced\n"));
+    findings.sampler.trace_windows = Some(TraceWindows::default());
+    assert!(said(&findings).contains("  windows   none, the program was too short or threads may not be traced\n"));
     let trace = Trace { most: 1000, accesses: 998, used_up: false, after_s: 0.0, for_s: None };
     findings.sampler.trace = Some(trace);
     assert!(said(&findings).contains("  trace     998 accesses one by one, in trace.parquet · from the start\n"));

@@ -22,7 +22,7 @@ export interface Sampler {
   only: string | null;
   hooks: boolean;
   controls: Controls;
-  bursts: Bursts | null;
+  trace_windows: TraceWindows | null;
   trace: Trace | null;
 }
 
@@ -34,7 +34,7 @@ export interface Trace {
   for_s: number | null;
 }
 
-export interface Bursts {
+export interface TraceWindows {
   taken: number;
   instructions: number;
   stopped_s: number;
@@ -86,7 +86,7 @@ export interface Accesses {
   share: number | null;
   error: number | null;
   /** The part of them whose number stands on more than time; absent where that is no question. */
-  ground?: number | null;
+  basis?: number | null;
 }
 
 /** Whether their number is hardly more than a guess, so that no report states it. */

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use crate::bursts::Burst;
+use crate::trace_windows::TraceWindow;
 
 /// Registers of a sample in the order of [`REGISTER_MASK`]'s bits: see [`Registers`].
 pub const REGISTER_MASK: u64 = if cfg!(target_arch = "x86_64") { 0xff_03ff } else { 0x1_ffff_ffff };
@@ -108,12 +108,12 @@ pub enum Record {
     },
     Throttled,
     /// What a thread did for a moment: not the kernel's word, but told in the same order.
-    Burst {
+    TraceWindow {
         time: i64,
         pid: i32,
         tid: i32,
         cpu: i32,
-        burst: Box<Burst>,
+        trace_window: Box<TraceWindow>,
     },
     /// A sample without user registers (the thread had none, or it is a 32-bit program).
     NoRegisters {
@@ -303,7 +303,7 @@ impl Record {
             | Self::Name { time, .. }
             | Self::Fork { time, .. }
             | Self::Exit { time, .. }
-            | Self::Burst { time, .. }
+            | Self::TraceWindow { time, .. }
             | Self::NoRegisters { time, .. } => time,
             Self::Lost { .. } | Self::Throttled => 0,
         }

@@ -30,7 +30,7 @@ pub fn objects(selection: &Selection) -> String {
             ("writes", &|o| o.accesses.stated().map(|of| of.writes).into()),
             ("access_share", &|o| o.accesses.stated().map(|of| of.share).into()),
             ("access_error", &|o| o.accesses.stated().and_then(|of| of.error).into()),
-            ("access_ground", &|o| o.accesses.ground.into()),
+            ("access_basis", &|o| o.accesses.basis.into()),
             ("remote_reads", &|o| o.remote.reads.into()),
             ("remote_writes", &|o| o.remote.writes.into()),
             ("remote_share", &|o| o.remote.share.into()),

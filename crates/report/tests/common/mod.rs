@@ -34,7 +34,7 @@ pub fn findings() -> Findings {
             overhead: None,
             only: None,
             hooks: false,
-            bursts: None,
+            trace_windows: None,
             trace: None,
             controls: Default::default(),
         },
@@ -128,7 +128,7 @@ pub fn object(id: usize, name: &str, kind: &str, bytes: u64, share: f64, threads
             writes: accesses * 0.25,
             share: share * 0.95,
             error: Some(0.004),
-            ground: Some(0.9),
+            basis: Some(0.9),
         },
         remote: Remote {
             reads: Some(accesses * 0.375),
@@ -227,7 +227,7 @@ fn lines() -> Vec<Line> {
             writes: share * 12_000.0,
             share,
             error: Some(0.004),
-            ground: None,
+            basis: None,
         },
         objects: objects.to_vec(),
     };

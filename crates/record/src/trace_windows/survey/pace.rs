@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   time of an instruction     T_i = samples at it x time of a sample
-//!   its executions             n_i                                          by bursts: all of a class off by one factor, c
+//!   its executions             n_i                                          by trace windows: all of a class off by one factor, c
 //!   cost of a span             mean of T_i / n_i over its instructions
 //!   the cheapest quarter       waits for nothing: T_i / (c n_i) is what an instruction takes that the processor only has to retire
 //! ```
@@ -18,9 +18,9 @@
 use rustc_hash::FxHashMap;
 
 use super::{Call, Survey, Time};
-use crate::bursts::SPAN;
 use crate::clock::counts::Instruction;
 use crate::clock::counts::resample::Random;
+use crate::trace_windows::SPAN;
 
 /// Part (0..1) of all spans that is taken to wait for nothing.
 const CHEAPEST: f64 = 0.25;
@@ -38,8 +38,8 @@ const OF_CHOICE: f64 = 0.5;
 const OF_EVENNESS: f64 = 0.6;
 /// Its square, of a class that has one sample.
 const OF_SAMPLES: f64 = 4.0;
-/// Its square, of a class that one burst began in.
-const OF_BURSTS: f64 = 0.25;
+/// Its square, of a class that one trace window began in.
+const OF_TRACE_WINDOWS: f64 = 0.25;
 /// Code of no more instructions is one loop of which each span shows about a round.
 const SHORT_LOOP: usize = 2 * SPAN;
 /// How much faster or slower one class of a program is than another, likewise, at least: four times are within two of these.
@@ -56,9 +56,9 @@ const ROUNDS: usize = 10;
 pub(super) struct Spans {
     numbers: FxHashMap<(Instruction, usize), u32>,
     ops: Vec<Op>,
-    /// By the state where bursts began: the time that these stand for, in samples, by what followed each other.
+    /// By the state where trace windows began: the time that these stand for, in samples, by what followed each other.
     seen: FxHashMap<(u32, [u32; SPAN]), f64>,
-    /// Those of bursts that began behind a call, by the sum of the parts of an instruction in each.
+    /// Those of trace windows that began behind a call, by the sum of the parts of an instruction in each.
     behind: FxHashMap<Call, Vec<([u32; SPAN], f64)>>,
     random: Random,
 }
@@ -73,7 +73,7 @@ struct Op {
 /// How fast a class goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
-    /// What its executions are to be multiplied by: in instructions a nanosecond, if bursts' relative rates are 1.
+    /// What its executions are to be multiplied by: in instructions a nanosecond, if trace windows' relative rates are 1.
     pub rate: f64,
     /// Standard error of the logarithm of that.
     pub error: f64,
@@ -86,7 +86,7 @@ struct Class {
     samples: f64,
     /// Executions of its instructions, at rate 1.
     executed: f64,
-    bursts: u32,
+    trace_windows: u32,
     /// How many different ones were executed.
     instructions: usize,
 }
@@ -116,14 +116,14 @@ impl Spans {
         self.ops[number as usize].samples[half] += 1;
     }
 
-    /// Adds a span of a burst that began in state `start`, by states and instructions; `time`: samples that the burst stands for, by its
+    /// Adds a span of a trace window that began in state `start`, by states and instructions; `time`: samples that the trace window stands for, by its
     /// instructions.
     pub fn add(&mut self, start: usize, phase: usize, span: [(usize, Instruction); SPAN], time: f64) {
         let span = span.map(|(state, instruction)| self.number(instruction, phase, state));
         *self.seen.entry((start as u32, span)).or_default() += time;
     }
 
-    /// Adds a span of a burst that began behind a call; `part`: of an instruction in the burst.
+    /// Adds a span of a trace window that began behind a call; `part`: of an instruction in the trace window.
     pub fn add_behind(&mut self, call: Call, phase: usize, span: [(usize, Instruction); SPAN], part: f64) {
         let span = span.map(|(state, instruction)| self.number(instruction, phase, state));
         self.behind.entry(call).or_default().push((span, part));
@@ -132,7 +132,7 @@ impl Spans {
 
 impl Survey {
     /// How fast each class goes, where that is known. `of_state`: the class of each state; `rates`: by state, relative; `fastest`: instructions that the
-    /// processor retires in a nanosecond; `begun`: bursts that began in each class.
+    /// processor retires in a nanosecond; `begun`: trace windows that began in each class.
     pub(super) fn paces(
         &self,
         of_state: &[usize],
@@ -143,7 +143,7 @@ impl Survey {
     ) -> Vec<Option<Pace>> {
         let Spans { numbers, ops, seen, behind, .. } = &self.spans;
         let class_of = |op: u32| of_state[ops[op as usize].state];
-        let scale = |start: usize| rates[start] * time.of_burst[start];
+        let scale = |start: usize| rates[start] * time.of_trace_window[start];
         let mut executed = vec![0.0; ops.len()];
         self.executions(|instruction, start, times| {
             let op = numbers.get(&(instruction, self.states[start].phase));
@@ -151,7 +151,8 @@ impl Survey {
                 executed[op as usize] += times * scale(start);
             }
         });
-        let mut classes: Vec<Class> = begun.iter().map(|&bursts| Class { bursts, ..Class::default() }).collect();
+        let mut classes: Vec<Class> =
+            begun.iter().map(|&trace_windows| Class { trace_windows, ..Class::default() }).collect();
         for (op, executed) in ops.iter().zip(&executed).filter(|(_, executed)| **executed > 0.0) {
             let class = &mut classes[of_state[op.state]];
             class.samples += f64::from(op.samples[0] + op.samples[1]);
@@ -176,8 +177,8 @@ impl Survey {
         }
         let behind_calls = self.behind_calls();
         for ((call, class), times) in rest {
-            let Some((spans, bursts)) = behind.get(&call).zip(behind_calls.get(&call)) else { continue };
-            spans.iter().for_each(|(span, part)| find(class, span, times * part / bursts.len() as f64));
+            let Some((spans, trace_windows)) = behind.get(&call).zip(behind_calls.get(&call)) else { continue };
+            spans.iter().for_each(|(span, part)| find(class, span, times * part / trace_windows.len() as f64));
         }
         classes.iter_mut().map(|class| class.pace(fastest, time.of_sample)).collect()
     }
@@ -202,7 +203,7 @@ impl Class {
         let alike = if others > 0.0 { (chosen / others).min(1.0) } else { 0.0 };
         let error = OF_MODEL.hypot(OF_CHOICE * (1.0 - alike)).hypot(OF_EVENNESS * evenness);
         let error = error.hypot((OF_SAMPLES / self.samples).sqrt());
-        let error = error.hypot((OF_BURSTS / f64::from(self.bursts.max(1))).sqrt());
+        let error = error.hypot((OF_TRACE_WINDOWS / f64::from(self.trace_windows.max(1))).sqrt());
         rate.is_finite().then_some(Pace { rate, error })
     }
 
@@ -277,7 +278,7 @@ mod tests {
 
     fn class(instructions: usize, costs: &[[f64; 2]]) -> Class {
         let spans = costs.iter().map(|&cost| Found { weight: 1.0, cost }).collect();
-        Class { spans, samples: 1e4, executed: 1e6, bursts: 100, instructions }
+        Class { spans, samples: 1e4, executed: 1e6, trace_windows: 100, instructions }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a comparison with another recording needs: objects by what does not change from run to run, pages with owners.
 
-use numamma_findings::{Basis, Identity, NoPages, ObjectBasis, OwnedPage, RemoteBasis};
+use numamma_findings::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
 use numamma_trace::{ObjectKind, TraceError};
 use rustc_hash::FxHashMap;
 
@@ -12,16 +12,16 @@ use crate::pages::PageNodes;
 use crate::summary::{Tables, order};
 
 /// Makes it, with the objects in the order of the findings.
-pub fn basis(analysis: &Analysis<'_>) -> Result<Basis, TraceError> {
+pub fn for_comparison(analysis: &Analysis<'_>) -> Result<ForComparison, TraceError> {
     let Analysis { tables, groups, counters, touches, .. } = analysis;
     let nodes = PageNodes::read(analysis.dataset, tables.page_bytes)?;
     // What the findings list depends on the pages that were only touched, too.
     let order = order(groups, counters, &pages_by_group(tables, groups, counters, touches, &nodes));
     let objects = order.iter().map(|&number| {
         let (group, count) = (&groups.groups[number as usize], &counters.groups[number as usize]);
-        ObjectBasis {
+        ObjectForComparison {
             identity: identity(tables, group),
-            remote: RemoteBasis {
+            remote: RemoteSamples {
                 remote: count.remote_reads + count.remote_writes,
                 known: count.located,
                 samples: count.located_samples,
@@ -31,7 +31,7 @@ pub fn basis(analysis: &Analysis<'_>) -> Result<Basis, TraceError> {
     });
     let positions: FxHashMap<i32, usize> =
         tables.processes.iter().enumerate().map(|(position, row)| (row.process, position)).collect();
-    Ok(Basis {
+    Ok(ForComparison {
         processes: tables.processes.iter().map(|row| file_name(&row.command).to_owned()).collect(),
         // A recording that was cut short may lack a process: none has that position.
         threads: tables.threads.iter().map(|row| positions.get(&row.process).copied().unwrap_or(usize::MAX)).collect(),

@@ -48,7 +48,7 @@ const LEAST_LOOKS: f64 = 0.1;
 /// Times threads.
 #[derive(Debug)]
 pub struct Timer {
-    /// The clock; none if the kernel refuses it: samples are one of several grounds for what they tell.
+    /// The clock; none if the kernel refuses it: samples are one of several bases for what they tell.
     glances: Option<Glances>,
     /// Samples that were taken.
     samples: u64,
@@ -192,7 +192,7 @@ impl Timer {
     }
 }
 
-/// Counts instructions, repetitions of string instructions as they are in [`super::Burst`].
+/// Counts instructions, repetitions of string instructions as they are in [`super::TraceWindow`].
 #[derive(Debug, Default)]
 struct Work {
     instructions: u64,
@@ -234,7 +234,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
     use super::*;
-    use crate::bursts::threads::running_on;
+    use crate::trace_windows::threads::running_on;
 
     /// Rounds, each of which waits for the one before, by a counter in a register.
     fn spin(counter: &AtomicU64, done: &AtomicBool) {

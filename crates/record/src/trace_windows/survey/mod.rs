@@ -1,6 +1,6 @@
-//! From bursts, each of which shows a few microseconds of a thread, to how often accesses were made in all.
+//! From trace windows, each of which shows a few microseconds of a thread, to how often accesses were made in all.
 //!
-//! - [`strata`]: which bursts and samples are of the same time, and of the same phase of the program;
+//! - [`strata`]: which trace windows and samples are of the same time, and of the same phase of the program;
 //! - [`flow`]: how fast the code is that each began in, relative to the other code that it is connected with;
 //! - [`classes`]: which code is connected, and how fast that is beside other code;
 //! - [`timed`]: how fast that is where it was measured;
@@ -21,19 +21,19 @@ use self::pace::Spans;
 use self::phases::Phases;
 use self::strata::{Latest, Stratum};
 use super::taker::LENGTH;
-use super::{Burst, Span};
+use super::{Span, TraceWindow};
 use crate::clock::code::Function;
 use crate::clock::counts::Instruction;
 use crate::tasks::ProcessId;
 
-/// A burst that ended early, at a system call, counts as if it had been at least so long: a few instructions tell little of what comes
+/// A trace window that ended early, at a system call, counts as if it had been at least so long: a few instructions tell little of what comes
 /// after them.
 const LEAST_LENGTH: f64 = 1000.0;
 
-/// So many samples' worth of the assumption that bursts have met a stretch as often as samples.
+/// So many samples' worth of the assumption that trace windows have met a stretch as often as samples.
 const FEW_SAMPLES: f64 = 5.0;
 
-/// A stretch that fewer bursts should have begun in may be missing by chance.
+/// A stretch that fewer trace windows should have begun in may be missing by chance.
 const LEAST_EXPECTED: f64 = 0.5;
 
 /// A stretch of code.
@@ -45,7 +45,7 @@ pub enum Stretch {
     Page(ProcessId, u64),
 }
 
-/// All bursts of a recording.
+/// All trace windows of a recording.
 #[derive(Debug, Default)]
 pub struct Survey {
     taken: Vec<Taken>,
@@ -56,17 +56,17 @@ pub struct Survey {
     samples: Vec<f64>,
     /// Those of them at data accesses.
     at_data: Vec<u64>,
-    /// Whether a burst was there.
+    /// Whether a trace window was there.
     seen: Vec<bool>,
-    /// Instructions in known functions, by the state where bursts began and the call that they ended at.
+    /// Instructions in known functions, by the state where trace windows began and the call that they ended at.
     executed: FxHashMap<(usize, Option<Call>, Instruction), Executed>,
-    /// By state and call: time that bursts stand for, in samples, of which others show what came behind the call.
+    /// By state and call: time that trace windows stand for, in samples, of which others show what came behind the call.
     rest: FxHashMap<(usize, Call), f64>,
-    /// Instructions in bursts that stand for no time, by where these began: the sum of the parts that they had.
+    /// Instructions in trace windows that stand for no time, by where these began: the sum of the parts that they had.
     behind: FxHashMap<Call, FxHashMap<Instruction, f64>>,
-    /// Processes that bursts were in.
+    /// Processes that trace windows were in.
     processes: FxHashSet<ProcessId>,
-    /// Where instructions of a process are that bursts came by.
+    /// Where instructions of a process are that trace windows came by.
     known: FxHashMap<(ProcessId, u64), (usize, Option<Instruction>)>,
     spans: Spans,
     /// Stretches in phases, by number.
@@ -94,16 +94,16 @@ struct State {
     samples: f64,
 }
 
-/// An instruction in bursts.
+/// An instruction in trace windows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Executed {
-    /// Time that the bursts stand for, in samples, by the part that it had of their instructions.
+    /// Time that the trace windows stand for, in samples, by the part that it had of their instructions.
     whole: f64,
     /// The same without what is behind the calls at their ends.
     own: f64,
 }
 
-/// What is kept of a burst.
+/// What is kept of a trace window.
 #[derive(Debug, Default)]
 struct Taken {
     thread: i32,
@@ -127,7 +127,7 @@ impl Taken {
         self.parts.iter().map(|(_, count)| count).sum()
     }
 
-    /// The part (0..1) of a whole burst that it is.
+    /// The part (0..1) of a whole trace window that it is.
     fn part(&self) -> f64 {
         (self.length / LENGTH as f64).min(1.0)
     }
@@ -136,12 +136,12 @@ impl Taken {
 /// The program's user time, nanoseconds.
 #[derive(Debug)]
 struct Time {
-    /// By state: of a burst that began there, by each sample that it stands for.
-    of_burst: Vec<f64>,
+    /// By state: of a trace window that began there, by each sample that it stands for.
+    of_trace_window: Vec<f64>,
     of_sample: f64,
 }
 
-/// What a burst stands for.
+/// What a trace window stands for.
 #[derive(Clone, Copy, Debug)]
 pub struct Weighed {
     pub thread: i32,
@@ -151,20 +151,20 @@ pub struct Weighed {
     pub error: f64,
     /// What code runs together with that where it began, by number; behind a system call, where that was made most often.
     pub class: usize,
-    /// By what factor all bursts of that class may be off together: the standard error of its logarithm.
+    /// By what factor all trace windows of that class may be off together: the standard error of its logarithm.
     pub class_error: f64,
 }
 
-/// What bursts say in the end.
+/// What trace windows say in the end.
 #[derive(Debug, Default)]
 pub struct Surveyed {
-    /// Each burst.
-    pub bursts: Vec<Weighed>,
+    /// Each trace window.
+    pub trace_windows: Vec<Weighed>,
     /// Stretches that they do not stand for.
     pub missed: FxHashSet<usize>,
     /// Accesses that one more might have shown: the root of the mean square.
     pub unseen: f64,
-    /// How far the number of all accesses that bursts tell of may be off because code goes faster or slower: a standard error of its logarithm.
+    /// How far the number of all accesses that trace windows tell of may be off because code goes faster or slower: a standard error of its logarithm.
     pub error: f64,
     /// Whether nothing told how fast instructions are.
     pub assumed: bool,
@@ -189,7 +189,7 @@ impl Survey {
         self.stretch(stretch, self.own[beside])
     }
 
-    /// Counts a sample of the clock where it was; `at_data`: it is at a data access. Samples and bursts are told of in the order of their
+    /// Counts a sample of the clock where it was; `at_data`: it is at a data access. Samples and trace windows are told of in the order of their
     /// times.
     pub fn sample(&mut self, (stretch, instruction): (usize, Option<Instruction>), at_data: bool) {
         self.stratum.samples.push((stretch, instruction));
@@ -205,22 +205,22 @@ impl Survey {
         self.samples.iter().all(|samples| *samples == 0.0)
     }
 
-    /// Samples at data accesses where a burst was, too.
+    /// Samples at data accesses where a trace window was, too.
     pub fn covered(&self) -> u64 {
         self.at_data.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(samples, _)| samples).sum()
     }
 
-    /// Whether a burst was in that process.
+    /// Whether a trace window was in that process.
     pub fn has_followed(&self, process: ProcessId) -> bool {
         self.processes.contains(&process)
     }
 
     /// How many there are that stand for time.
     pub fn len(&self) -> usize {
-        self.taken.iter().filter(|burst| burst.time > 0.0).count()
+        self.taken.iter().filter(|trace_window| trace_window.time > 0.0).count()
     }
 
-    /// Whether a burst was in that innermost loop of a function, or in what of it is in none.
+    /// Whether a trace window was in that innermost loop of a function, or in what of it is in none.
     pub fn has_seen(&self, function: Function, innermost: Option<usize>) -> bool {
         self.stretches.get(&Stretch::Function(function, innermost)).is_some_and(|&number| self.seen[number])
     }
@@ -240,43 +240,43 @@ impl Survey {
         self.known(process, ip).is_some_and(|(stretch, _)| self.own[stretch])
     }
 
-    /// Adds a burst whose instructions are all known; its number. None if all of them are the recorder's own.
-    pub fn add(&mut self, process: ProcessId, thread: i32, burst: &Burst) -> Option<usize> {
+    /// Adds a trace window whose instructions are all known; its number. None if all of them are the recorder's own.
+    pub fn add(&mut self, process: ProcessId, thread: i32, trace_window: &TraceWindow) -> Option<usize> {
         let mut parts: FxHashMap<usize, f64> = FxHashMap::default();
-        let theirs = || burst.instructions.iter().filter(|(ip, _)| !self.is_own(process, *ip));
+        let theirs = || trace_window.instructions.iter().filter(|(ip, _)| !self.is_own(process, *ip));
         let executed: f64 = theirs().map(|(_, count)| f64::from(*count)).sum();
         if executed <= 0.0 {
             return None;
         }
-        let length = (executed + burst.repetitions).max(LEAST_LENGTH);
-        let start = self.known(process, burst.ip).map_or(0, |(stretch, _)| stretch);
+        let length = (executed + trace_window.repetitions).max(LEAST_LENGTH);
+        let start = self.known(process, trace_window.ip).map_or(0, |(stretch, _)| stretch);
         let mut of_known = Vec::new();
-        for &(ip, count) in &burst.instructions {
+        for &(ip, count) in &trace_window.instructions {
             let Some((stretch, instruction)) = self.theirs(process, ip) else { continue };
             *parts.entry(stretch).or_default() += f64::from(count);
             self.seen[stretch] = true;
             of_known.extend(instruction.map(|instruction| (instruction, f64::from(count) / length)));
         }
         self.processes.insert(process);
-        let theirs = burst.accesses.iter().filter(|seen| !self.is_own(process, seen.ip));
+        let theirs = trace_window.accesses.iter().filter(|seen| !self.is_own(process, seen.ip));
         let accesses = theirs.map(|seen| f64::from(seen.count)).sum();
         let known = |ip: &u64| self.theirs(process, *ip).and_then(|(stretch, of)| Some((stretch, of?)));
         let in_known = |span: &Span| span.iter().map(known).collect::<Option<Vec<_>>>()?.try_into().ok();
         let latest = Latest {
             number: self.taken.len(),
             process,
-            ip: burst.ip,
-            call: burst.call,
+            ip: trace_window.ip,
+            call: trace_window.call,
             start,
             parts: parts.into_iter().collect(),
             executed: of_known,
-            spans: burst.spans.iter().filter_map(in_known).collect(),
-            timed: burst.timed.and_then(|of| Some((self.theirs(process, of.ip)?.0, of.speed))),
+            spans: trace_window.spans.iter().filter_map(in_known).collect(),
+            timed: trace_window.timed.and_then(|of| Some((self.theirs(process, of.ip)?.0, of.speed))),
         };
         let number = latest.number;
-        self.stratum.bursts.push(latest);
-        self.stratum.timed += usize::from(burst.time > 0.0);
-        self.taken.push(Taken { thread, time: burst.time, length, accesses, ..Taken::default() });
+        self.stratum.trace_windows.push(latest);
+        self.stratum.timed += usize::from(trace_window.time > 0.0);
+        self.taken.push(Taken { thread, time: trace_window.time, length, accesses, ..Taken::default() });
         if self.stratum.is_full() {
             self.close();
         }
@@ -288,28 +288,29 @@ impl Survey {
         self.known(process, ip).filter(|(stretch, _)| !self.own[*stretch])
     }
 
-    /// Stretches that no burst came by although half a burst or more should have begun there: others cannot stand for them, as they do
+    /// Stretches that no trace window came by although half a trace window or more should have begun there: others cannot stand for them, as they do
     /// for code of which there is little here and little there.
     pub fn missed(&self) -> FxHashSet<usize> {
-        let (samples, bursts) = (self.samples.iter().sum::<f64>(), self.len() as f64);
-        let missed =
-            |stretch: &usize| !self.seen[*stretch] && self.samples[*stretch] * bursts >= LEAST_EXPECTED * samples;
+        let (samples, trace_windows) = (self.samples.iter().sum::<f64>(), self.len() as f64);
+        let missed = |stretch: &usize| {
+            !self.seen[*stretch] && self.samples[*stretch] * trace_windows >= LEAST_EXPECTED * samples
+        };
         (0..self.samples.len()).filter(missed).collect()
     }
 
-    /// Shares `time`, the program's user time in nanoseconds. Samples are many, and tell better than bursts how much of it each state
-    /// has (post-stratification); they also tell of the beginning, when no burst is taken yet. The parts add up to what is not `missed`.
+    /// Shares `time`, the program's user time in nanoseconds. Samples are many, and tell better than trace windows how much of it each state
+    /// has (post-stratification); they also tell of the beginning, when no trace window is taken yet. The parts add up to what is not `missed`.
     fn share(&self, time: f64, missed: &FxHashSet<usize>) -> Time {
         let samples: f64 = self.samples.iter().sum();
         let all = 1.0 - missed.iter().map(|&stretch| self.samples[stretch]).sum::<f64>() / samples.max(1.0);
         let mut begun = vec![0.0; self.states.len()];
-        self.taken.iter().for_each(|burst| begun[burst.start] += burst.time);
+        self.taken.iter().for_each(|trace_window| begun[trace_window.start] += trace_window.time);
         let total: f64 = begun.iter().sum();
         let told = |(begun, of): (&f64, &State)| (of.samples + FEW_SAMPLES) / (begun / total * samples + FEW_SAMPLES);
         let told: Vec<f64> = begun.iter().zip(&self.states).map(told).collect();
         let corrected: f64 = begun.iter().zip(&told).map(|(begun, told)| begun * told).sum();
-        let of_burst = told.into_iter().map(|told| time * all * told / corrected).collect();
-        Time { of_burst, of_sample: time / samples.max(1.0) }
+        let of_trace_window = told.into_iter().map(|told| time * all * told / corrected).collect();
+        Time { of_trace_window, of_sample: time / samples.max(1.0) }
     }
 
     /// Solves. `runs`: how often an instruction was executed, where samples tell; `time`: the program's user time, nanoseconds;
@@ -323,18 +324,22 @@ impl Survey {
         let time = self.share(time, &missed);
         let rates = self.rates(&rows, &time);
         let classes = self.classes(&rows, &rates, &time, fastest, runs);
-        // Of the time that a burst stands for, part is what came behind the system call at its end, which others show.
+        // Of the time that a trace window stands for, part is what came behind the system call at its end, which others show.
         let behind = self.behind_calls();
-        let instructions = |burst: &Taken| {
-            burst.time * time.of_burst[burst.start] * rates[burst.start] * classes.rates[classes.of_state[burst.start]]
+        let instructions = |trace_window: &Taken| {
+            trace_window.time
+                * time.of_trace_window[trace_window.start]
+                * rates[trace_window.start]
+                * classes.rates[classes.of_state[trace_window.start]]
         };
         let mut whole: Vec<f64> = self.taken.iter().map(instructions).collect();
-        // Where it began whose time a burst stands for.
-        let mut start: Vec<usize> = self.taken.iter().map(|burst| burst.start).collect();
+        // Where it began whose time a trace window stands for.
+        let mut start: Vec<usize> = self.taken.iter().map(|trace_window| trace_window.start).collect();
         let mut most = vec![0.0; self.taken.len()];
-        for (number, burst) in self.taken.iter().enumerate().filter(|(_, burst)| burst.time > 0.0) {
-            let Some(others) = burst.call.and_then(|call| behind.get(&call)) else { continue };
-            let rest = whole[number] * (1.0 - burst.part());
+        for (number, trace_window) in self.taken.iter().enumerate().filter(|(_, trace_window)| trace_window.time > 0.0)
+        {
+            let Some(others) = trace_window.call.and_then(|call| behind.get(&call)) else { continue };
+            let rest = whole[number] * (1.0 - trace_window.part());
             whole[number] -= rest;
             for &other in others {
                 whole[other] += rest / others.len() as f64;
@@ -343,19 +348,19 @@ impl Survey {
                 }
             }
         }
-        let weigh = |((burst, whole), &start): ((&Taken, &f64), &usize)| {
+        let weigh = |((trace_window, whole), &start): ((&Taken, &f64), &usize)| {
             let (error, class, class_error) = classes.error(start);
-            Weighed { thread: burst.thread, each: whole / burst.length, error, class, class_error }
+            Weighed { thread: trace_window.thread, each: whole / trace_window.length, error, class, class_error }
         };
-        let bursts: Vec<Weighed> = self.taken.iter().zip(&whole).zip(&start).map(weigh).collect();
-        let accesses = self.taken.iter().zip(&bursts).map(|(burst, of)| burst.accesses * of.each);
-        let unseen = (accesses.map(|accesses| accesses * accesses).sum::<f64>() / bursts.len() as f64).sqrt();
-        let error = self.error(&bursts);
-        Surveyed { bursts, unseen, missed, error, assumed: classes.assumed }
+        let trace_windows: Vec<Weighed> = self.taken.iter().zip(&whole).zip(&start).map(weigh).collect();
+        let accesses = self.taken.iter().zip(&trace_windows).map(|(trace_window, of)| trace_window.accesses * of.each);
+        let unseen = (accesses.map(|accesses| accesses * accesses).sum::<f64>() / trace_windows.len() as f64).sqrt();
+        let error = self.error(&trace_windows);
+        Surveyed { trace_windows, unseen, missed, error, assumed: classes.assumed }
     }
 
-    /// Executions of instructions in known functions by what bursts show: their own, and those behind the calls that they ended at. Tells of
-    /// each: the instruction, the state where the burst began, and time that these stand for, in samples, by the part that it had.
+    /// Executions of instructions in known functions by what trace windows show: their own, and those behind the calls that they ended at. Tells of
+    /// each: the instruction, the state where the trace window began, and time that these stand for, in samples, by the part that it had.
     fn executions(&self, mut tell: impl FnMut(Instruction, usize, f64)) {
         let behind = self.behind_calls();
         for (&(start, call, instruction), executed) in &self.executed {
@@ -363,15 +368,17 @@ impl Survey {
             tell(instruction, start, if goes_on { executed.own } else { executed.whole });
         }
         for ((start, call), rest) in &self.rest {
-            let Some((parts, bursts)) = self.behind.get(call).zip(behind.get(call)) else { continue };
-            parts.iter().for_each(|(&instruction, part)| tell(instruction, *start, rest * part / bursts.len() as f64));
+            let Some((parts, trace_windows)) = self.behind.get(call).zip(behind.get(call)) else { continue };
+            parts
+                .iter()
+                .for_each(|(&instruction, part)| tell(instruction, *start, rest * part / trace_windows.len() as f64));
         }
     }
 
     /// See [`Surveyed::error`]. What is wrong with how fast code goes is taken to be wrong in all classes alike.
-    fn error(&self, bursts: &[Weighed]) -> f64 {
+    fn error(&self, trace_windows: &[Weighed]) -> f64 {
         let accesses = |(taken, of): (&Taken, &Weighed)| (taken.accesses * of.each, of.class_error);
-        let told = self.taken.iter().zip(bursts).map(accesses);
+        let told = self.taken.iter().zip(trace_windows).map(accesses);
         let (all, off) = told.fold((0.0, 0.0), |sum, (of, error)| (sum.0 + of, sum.1 + of * error));
         if all > 0.0 { off / all } else { 0.0 }
     }

@@ -1,19 +1,19 @@
-//! Bursts and samples of the same time, put together.
+//! Trace windows and samples of the same time, put together.
 //!
-//! A burst stands for the time from the one before, in which the thread may have been in the kernel for the greater part, or another one
-//! may have had the CPU. So bursts that follow each other have as much time together as there were samples meanwhile
+//! A trace window stands for the time from the one before, in which the thread may have been in the kernel for the greater part, or another one
+//! may have had the CPU. So trace windows that follow each other have as much time together as there were samples meanwhile
 //! (post-stratification). And they are of one phase of the program.
 
 use super::phases::Histogram;
 use super::{Call, State, Survey};
-use crate::bursts::SPAN;
 use crate::clock::counts::Instruction;
 use crate::tasks::ProcessId;
+use crate::trace_windows::SPAN;
 
-/// Bursts that have the time of as many together: of fewer chance would tell.
-const BURSTS: usize = 8;
-/// Bursts that wait, of which fewer stand for time.
-const MOST_BURSTS: usize = 8 * BURSTS;
+/// Trace windows that have the time of as many together: of fewer chance would tell.
+const TRACE_WINDOWS: usize = 8;
+/// Trace windows that wait, of which fewer stand for time.
+const MOST_TRACE_WINDOWS: usize = 8 * TRACE_WINDOWS;
 /// Samples that wait for them, at most.
 const SAMPLES: usize = 65536;
 
@@ -21,14 +21,14 @@ const SAMPLES: usize = 65536;
 #[derive(Debug, Default)]
 pub(super) struct Stratum {
     pub samples: Vec<(usize, Option<Instruction>)>,
-    pub bursts: Vec<Latest>,
-    /// Those of the bursts that stand for time.
+    pub trace_windows: Vec<Latest>,
+    /// Those of the trace windows that stand for time.
     pub timed: usize,
-    /// Samples of times before, in which no burst stood for any.
+    /// Samples of times before, in which no trace window stood for any.
     pub before: f64,
 }
 
-/// A burst whose time and phase are not known yet.
+/// A trace window whose time and phase are not known yet.
 #[derive(Debug)]
 pub(super) struct Latest {
     pub number: usize,
@@ -49,14 +49,14 @@ pub(super) struct Latest {
 
 impl Stratum {
     pub fn is_full(&self) -> bool {
-        self.timed >= BURSTS || self.bursts.len() >= MOST_BURSTS || self.samples.len() >= SAMPLES
+        self.timed >= TRACE_WINDOWS || self.trace_windows.len() >= MOST_TRACE_WINDOWS || self.samples.len() >= SAMPLES
     }
 }
 
 impl Survey {
-    /// Puts the latest bursts and samples together. To be called before the end.
+    /// Puts the latest trace windows and samples together. To be called before the end.
     pub fn close(&mut self) {
-        let Stratum { samples, bursts, before, .. } = std::mem::take(&mut self.stratum);
+        let Stratum { samples, trace_windows, before, .. } = std::mem::take(&mut self.stratum);
         let mut histogram = Histogram::default();
         samples.iter().for_each(|(stretch, _)| *histogram.entry(*stretch).or_default() += 1.0);
         let phase = self.phases.add(&histogram);
@@ -67,12 +67,12 @@ impl Survey {
                 self.spans.sample(*instruction, phase, state);
             }
         }
-        let time: f64 = bursts.iter().map(|latest| self.taken[latest.number].time).sum();
+        let time: f64 = trace_windows.iter().map(|latest| self.taken[latest.number].time).sum();
         let meanwhile = samples.len() as f64 + before;
         if time <= 0.0 {
             self.stratum.before = meanwhile;
         }
-        for latest in bursts {
+        for latest in trace_windows {
             // Chance may have let no sample be.
             self.settle(latest, phase, meanwhile.max(0.5) / time);
         }
@@ -88,16 +88,20 @@ impl Survey {
         }
         let spans: Vec<_> =
             latest.spans.iter().map(|span| span.map(|(stretch, of)| (self.state(stretch, phase), of))).collect();
-        let burst = &mut self.taken[latest.number];
-        (burst.start, burst.ip, burst.call, burst.parts) = (start, there(latest.ip), latest.call.map(there), parts);
-        if burst.time <= 0.0 {
-            let behind = self.behind.entry(burst.ip).or_default();
+        let trace_window = &mut self.taken[latest.number];
+        (trace_window.start, trace_window.ip, trace_window.call, trace_window.parts) =
+            (start, there(latest.ip), latest.call.map(there), parts);
+        if trace_window.time <= 0.0 {
+            let behind = self.behind.entry(trace_window.ip).or_default();
             latest.executed.into_iter().for_each(|(of, part)| *behind.entry(of).or_default() += part);
-            spans.into_iter().for_each(|span| self.spans.add_behind(burst.ip, phase, span, burst.length.recip()));
+            spans
+                .into_iter()
+                .for_each(|span| self.spans.add_behind(trace_window.ip, phase, span, trace_window.length.recip()));
             return;
         }
-        burst.time *= samples_of_time;
-        let (time, length, call, part) = (burst.time, burst.length, burst.call, burst.part());
+        trace_window.time *= samples_of_time;
+        let (time, length, call, part) =
+            (trace_window.time, trace_window.length, trace_window.call, trace_window.part());
         if let Some(call) = call {
             *self.rest.entry((start, call)).or_default() += time * (1.0 - part);
         }

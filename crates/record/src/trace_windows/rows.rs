@@ -1,9 +1,9 @@
-//! What a burst saw becomes rows of the dataset: at the objects that are there at that moment.
+//! What a trace window saw becomes rows of the dataset: at the objects that are there at that moment.
 
 use numamma_trace::{Access, PartSampleRow, Rule};
 
 use super::survey::Stretch;
-use super::{Burst, Shared};
+use super::{Shared, TraceWindow};
 use crate::clock::code::CodeSite;
 use crate::clock::counts::Instruction;
 use crate::collect::now;
@@ -38,16 +38,16 @@ impl Session {
     }
 
     /// Says which threads have run lately; `first`: that of the program while this runs, whose first samples come later than it does.
-    pub(crate) fn offer_threads(&mut self, bursts: &Shared, first: Option<(i32, i32)>) {
+    pub(crate) fn offer_threads(&mut self, trace_windows: &Shared, first: Option<(i32, i32)>) {
         let now = now();
         self.recent.retain(|_, &mut last| last > now - LATELY);
         let known = self.recent.keys().copied();
         let first = first.filter(|_| self.survey.has_no_samples());
-        bursts.set_threads(known.chain(first).filter(|_| self.window.contains(now)));
+        trace_windows.set_threads(known.chain(first).filter(|_| self.window.contains(now)));
     }
 
-    /// Applies a burst.
-    pub(crate) fn burst(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, burst: &Burst) {
+    /// Applies a trace window.
+    pub(crate) fn trace_window(&mut self, time: i64, pid: i32, tid: i32, cpu: i32, trace_window: &TraceWindow) {
         if !self.window.contains(time) {
             return;
         }
@@ -56,12 +56,12 @@ impl Session {
         if !self.is_wanted(process) {
             return;
         }
-        self.find_stretch(process, burst.ip);
-        for ip in burst.instructions.iter().map(|(ip, _)| *ip).chain(burst.timed.map(|of| of.ip)) {
+        self.find_stretch(process, trace_window.ip);
+        for ip in trace_window.instructions.iter().map(|(ip, _)| *ip).chain(trace_window.timed.map(|of| of.ip)) {
             self.find_stretch(process, ip);
         }
-        let Some(number) = self.survey.add(process, thread as i32, burst) else { return };
-        for seen in &burst.accesses {
+        let Some(number) = self.survey.add(process, thread as i32, trace_window) else { return };
+        for seen in &trace_window.accesses {
             if self.survey.is_own(process, seen.ip) {
                 continue;
             }
@@ -82,14 +82,14 @@ impl Session {
                 addr: seen.addr as i64,
                 bytes: seen.bytes as i32,
                 access: access as i32,
-                rule: Rule::Burst as i32,
+                rule: Rule::TraceWindow as i32,
                 cost: 0,
                 accesses: seen.count as f32,
                 // There are few; they stay when samples are thinned, and weigh the same.
                 survives: i32::MAX,
                 thinned: i32::MAX,
                 site,
-                burst: number as i32,
+                trace_window: number as i32,
                 owner,
             });
         }

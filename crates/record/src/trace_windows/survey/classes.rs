@@ -1,6 +1,6 @@
 //! Code that runs together, and code that does not: the communicating classes of the chain whose states are stretches of code in phases.
 //!
-//! How fast two states are beside each other follows from how often bursts that began in the one came to the other, and back. A
+//! How fast two states are beside each other follows from how often trace windows that began in the one came to the other, and back. A
 //! program that does one thing and then another has parts between which none goes: [`super::flow`] gives each such part rates that are
 //! right among themselves, and does not tell by how much all of them are off. Where a loop's counter tells how often some of the part's
 //! code ran, that does; else how fast it went when that was measured ([`super::timed`]); else what its fastest code takes ([`super::pace`]); else the part is taken to be as fast as the others.
@@ -12,9 +12,9 @@ use super::pace::{Pace, pooled};
 use super::{Survey, Time};
 use crate::clock::counts::Instruction;
 
-/// Bursts that must have gone from one class to another before that tells how often they do.
+/// Trace windows that must have gone from one class to another before that tells how often they do.
 const LINKS: u32 = 10;
-/// Part of a burst's instructions that must be elsewhere for it to have come there.
+/// Part of a trace window's instructions that must be elsewhere for it to have come there.
 const LEAST_PART: f64 = 0.002;
 /// Part of the time that a class stands for that both must tell of, so that the one is the measure of the other.
 const LEAST_SHOWN: f64 = 0.05;
@@ -22,7 +22,7 @@ const LEAST_SHOWN: f64 = 0.05;
 const MOST_SHOWN: f64 = 0.5;
 /// Standard error of the logarithm of how fast a stretch is beside its class, where that is assumed.
 const ASSUMED: f64 = 0.7;
-/// Relative standard error of what one burst stands for: that it was taken at all is chance (a Poisson process).
+/// Relative standard error of what one trace window stands for: that it was taken at all is chance (a Poisson process).
 const ERROR_OF_ONE: f64 = 1.0;
 /// Of a class that is measured, at best: its counters tell of a part of it.
 const LEAST_ERROR: f64 = 0.05;
@@ -42,7 +42,7 @@ struct Connected {
 struct Counted {
     /// Executions of its instructions.
     runs: f64,
-    /// As many by bursts, were each of their rates what it is beside the others of the class.
+    /// As many by trace windows, were each of their rates what it is beside the others of the class.
     seen: f64,
 }
 
@@ -50,20 +50,20 @@ struct Counted {
 #[derive(Debug, Default)]
 pub struct Classes {
     pub of_state: Vec<usize>,
-    /// Instructions in a nanosecond, by class, where rates of its bursts are relative to the mean of all.
+    /// Instructions in a nanosecond, by class, where rates of its trace windows are relative to the mean of all.
     pub rates: Vec<f64>,
     /// Standard errors of the logarithms of these.
     pub errors: Vec<f64>,
-    /// Whether so few bursts began in a state that how fast it is beside its class is assumed rather than found.
+    /// Whether so few trace windows began in a state that how fast it is beside its class is assumed rather than found.
     rare: Vec<bool>,
-    /// Bursts that began in each class.
+    /// Trace windows that began in each class.
     begun: Vec<u32>,
     /// Whether nothing tells of any class.
     pub assumed: bool,
 }
 
 impl Classes {
-    /// Of a burst that began in a state: by how much it may be off by itself, what it is off together with, and by how much. Rare
+    /// Of a trace window that began in a state: by how much it may be off by itself, what it is off together with, and by how much. Rare
     /// states of a class are each faster or slower than assumed, and all together, for code that is seldom executed waits for its
     /// caches.
     pub fn error(&self, state: usize) -> (f64, usize, f64) {
@@ -76,7 +76,7 @@ impl Classes {
 }
 
 impl Survey {
-    /// Finds the classes. `rows`: what each burst shows; `rates`: by state, relative; `fastest`: instructions that the processor
+    /// Finds the classes. `rows`: what each trace window shows; `rates`: by state, relative; `fastest`: instructions that the processor
     /// retires in a nanosecond; `runs`: how often an instruction was executed, where samples tell.
     pub(super) fn classes(
         &self,
@@ -90,18 +90,19 @@ impl Survey {
         let begun = self.begun(&of_state, count);
         let mut spent = vec![0.0; count];
         let mut in_state = vec![0.0; of_state.len()];
-        for burst in self.taken.iter().filter(|burst| burst.time > 0.0) {
-            let time = burst.time * time.of_burst[burst.start];
-            spent[of_state[burst.start]] += time;
-            in_state[burst.start] += time;
+        for trace_window in self.taken.iter().filter(|trace_window| trace_window.time > 0.0) {
+            let time = trace_window.time * time.of_trace_window[trace_window.start];
+            spent[of_state[trace_window.start]] += time;
+            in_state[trace_window.start] += time;
         }
         let all: f64 = spent.iter().sum();
         let rare = in_state.iter().map(|time| time * self.len() as f64 <= PRIOR * all).collect();
 
-        // Rates are relative to what bursts show, which differs by class.
+        // Rates are relative to what trace windows show, which differs by class.
         let mut shown = vec![0.0; count];
-        for burst in self.taken.iter().filter(|burst| burst.time > 0.0) {
-            shown[of_state[burst.start]] += burst.time * time.of_burst[burst.start] * rates[burst.start];
+        for trace_window in self.taken.iter().filter(|trace_window| trace_window.time > 0.0) {
+            shown[of_state[trace_window.start]] +=
+                trace_window.time * time.of_trace_window[trace_window.start] * rates[trace_window.start];
         }
         let mean = |(shown, spent): (&f64, &f64)| if *shown > 0.0 { shown / spent } else { 1.0 };
         let mean: Vec<f64> = shown.iter().zip(&spent).map(mean).collect();
@@ -137,11 +138,11 @@ impl Survey {
         time: &Time,
         runs: impl Fn(Instruction) -> Option<f64>,
     ) -> Vec<Counted> {
-        // Of each instruction that a counter tells of, what bursts of each class show.
+        // Of each instruction that a counter tells of, what trace windows of each class show.
         let mut shown: FxHashMap<Instruction, FxHashMap<usize, f64>> = FxHashMap::default();
         self.executions(|instruction, start, times| {
             if runs(instruction).is_some() {
-                let times = times * rates[start] * time.of_burst[start];
+                let times = times * rates[start] * time.of_trace_window[start];
                 *shown.entry(instruction).or_default().entry(of_state[start]).or_default() += times;
             }
         });
@@ -157,8 +158,8 @@ impl Survey {
         counted
     }
 
-    /// The class of each state, and how many there are: what bursts go round in, in both directions or in a circle; with them code that
-    /// bursts come to, but too few began in to tell whether they go back; and what of a phase too few began in altogether.
+    /// The class of each state, and how many there are: what trace windows go round in, in both directions or in a circle; with them code that
+    /// trace windows come to, but too few began in to tell whether they go back; and what of a phase too few began in altogether.
     fn connected(&self, rows: &Rows) -> Connected {
         let mut few = vec![false; self.states.len()];
         let mut class: Vec<usize> = (0..self.states.len()).collect();
@@ -166,7 +167,10 @@ impl Survey {
         loop {
             let links = self.links(rows, &class);
             let mut next = vec![Vec::new(); count];
-            links.iter().filter(|(_, bursts)| **bursts >= LINKS).for_each(|(&(from, to), _)| next[from].push(to));
+            links
+                .iter()
+                .filter(|(_, trace_windows)| **trace_windows >= LINKS)
+                .for_each(|(&(from, to), _)| next[from].push(to));
             let (mut joined, mut fewer) = components(&next);
             if fewer == count {
                 (joined, fewer) = self.with_tails(&links, &class, count);
@@ -188,14 +192,17 @@ impl Survey {
         }
     }
 
-    /// How many bursts began in each class.
+    /// How many trace windows began in each class.
     fn begun(&self, class: &[usize], count: usize) -> Vec<u32> {
         let mut begun = vec![0; count];
-        self.taken.iter().filter(|burst| burst.time > 0.0).for_each(|burst| begun[class[burst.start]] += 1);
+        self.taken
+            .iter()
+            .filter(|trace_window| trace_window.time > 0.0)
+            .for_each(|trace_window| begun[class[trace_window.start]] += 1);
         begun
     }
 
-    /// How many bursts that began in one class came to another.
+    /// How many trace windows that began in one class came to another.
     fn links(&self, rows: &Rows, class: &[usize]) -> FxHashMap<(usize, usize), u32> {
         let classes_of = |parts: &[(usize, f64)]| {
             let there = parts.iter().filter(|(_, part)| *part >= LEAST_PART).map(|&(stretch, _)| class[stretch]);
@@ -206,8 +213,8 @@ impl Survey {
         };
         let behind: Vec<Vec<usize>> = rows.behind.iter().map(|parts| classes_of(parts)).collect();
         let mut links: FxHashMap<(usize, usize), u32> = FxHashMap::default();
-        for (burst, row) in self.taken.iter().zip(&rows.own) {
-            let from = class[burst.start];
+        for (trace_window, row) in self.taken.iter().zip(&rows.own) {
+            let from = class[trace_window.start];
             let mut there = classes_of(&row.parts);
             there.extend(row.behind.iter().flat_map(|(call, _)| &behind[*call]));
             there.sort_unstable();
@@ -217,20 +224,20 @@ impl Survey {
         links
     }
 
-    /// Puts classes that few bursts began in into the one that most bursts come to them from, if those are enough: how often they are
+    /// Puts classes that few trace windows began in into the one that most trace windows come to them from, if those are enough: how often they are
     /// executed follows from these.
     fn with_tails(&self, links: &FxHashMap<(usize, usize), u32>, class: &[usize], count: usize) -> (Vec<usize>, usize) {
         let begun = self.begun(class, count);
         let mut into: Vec<Option<(u32, usize)>> = vec![None; count];
-        for (&(from, to), &bursts) in links {
-            if bursts >= LINKS && begun[to] < LINKS && begun[from] >= LINKS {
-                into[to] = into[to].max(Some((bursts, from)));
+        for (&(from, to), &trace_windows) in links {
+            if trace_windows >= LINKS && begun[to] < LINKS && begun[from] >= LINKS {
+                into[to] = into[to].max(Some((trace_windows, from)));
             }
         }
         renumbered(&into.into_iter().map(|into| into.map(|(_, from)| from)).collect::<Vec<_>>())
     }
 
-    /// Puts classes together that too few bursts began in to tell whether they are connected, if they are of the same phase.
+    /// Puts classes together that too few trace windows began in to tell whether they are connected, if they are of the same phase.
     fn with_few(&self, class: &[usize], count: usize) -> (Vec<usize>, usize) {
         let begun = self.begun(class, count);
         let mut first: FxHashMap<usize, usize> = FxHashMap::default();
@@ -329,18 +336,18 @@ mod tests {
     }
 
     #[test]
-    fn what_bursts_come_to_is_with_them() {
+    fn what_trace_windows_come_to_is_with_them() {
         let mut recording = Recording::new();
         let ips = [0x1000, 0x2000, 0x3000, 0x4000];
         ips.iter().for_each(|&ip| recording.place(ip, None));
         for n in 0..40 {
             ips.iter().for_each(|&ip| recording.samples(ip, 1));
-            // The first two go to the second; three bursts began in the third, which the first comes to.
-            recording.burst(0x1000, &[(0x1000, 3000), (0x2000, 1000), (0x3000, 1000)]);
-            recording.burst(0x2000, &[(0x2000, 5000)]);
+            // The first two go to the second; three trace windows began in the third, which the first comes to.
+            recording.trace_window(0x1000, &[(0x1000, 3000), (0x2000, 1000), (0x3000, 1000)]);
+            recording.trace_window(0x2000, &[(0x2000, 5000)]);
             if n < 3 {
-                recording.burst(0x3000, &[(0x3000, 5000)]);
-                recording.burst(0x4000, &[(0x4000, 5000)]);
+                recording.trace_window(0x3000, &[(0x3000, 5000)]);
+                recording.trace_window(0x4000, &[(0x4000, 5000)]);
             }
         }
         let [first, second, third, fourth] = classes_of(&mut recording, &ips)[..] else { panic!("four") };
@@ -349,13 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn what_few_bursts_began_in_is_together() {
+    fn what_few_trace_windows_began_in_is_together() {
         let mut recording = Recording::new();
         let ips: Vec<u64> = (1..20).map(|n| 0x1000 * n).collect();
         for &ip in &ips {
             recording.place(ip, None);
             recording.samples(ip, 1);
-            recording.burst(ip, &[(ip, 5000)]);
+            recording.trace_window(ip, &[(ip, 5000)]);
         }
         let classes = classes_of(&mut recording, &ips);
         assert!(classes.iter().all(|class| *class == classes[0]), "{classes:?}");

@@ -1,4 +1,4 @@
-//! The thread that takes bursts: stops a thread of the program, follows it in the emulator, lets it go.
+//! The thread that takes trace windows: stops a thread of the program, follows it in the emulator, lets it go.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -14,31 +14,31 @@ use super::retire;
 use super::threads::{Candidate, choose, running_on, with_new_ones};
 use super::timing::{Glimpse, Timer};
 use super::trace::{Moment, Trace};
-use super::{Burst, Shared};
+use super::{Shared, TraceWindow};
 use crate::clock::counts::resample::Random;
 use crate::collect::now;
 use crate::perf::decode::Record;
 use crate::perf::glances::Glances;
 
-/// Instructions of a burst: about as long to emulate as it takes to stop a thread.
+/// Instructions of a trace window: about as long to emulate as it takes to stop a thread.
 pub const LENGTH: u64 = 5000;
-/// Where the first bursts are taken before it is known what they cost.
+/// Where the first trace windows are taken before it is known what they cost.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// Bursts are not closer than this: what follows each other closely tells little new.
+/// Trace windows are not closer than this: what follows each other closely tells little new.
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// Nor farther apart.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// After so many bursts half as many are taken, and so on.
+/// After so many trace windows half as many are taken, and so on.
 const THINNED_AFTER: u64 = 16_384;
-/// How much of what bursts cost is known from the last one.
+/// How much of what trace windows cost is known from the last one.
 const NEWS: f64 = 0.1;
-/// Measurements of what the processor can, before any burst.
+/// Measurements of what the processor can, before any trace window.
 const MEASUREMENTS: usize = 10;
 /// Threads that may be refused before any was stopped.
 const MOST_REFUSALS: u32 = 20;
 /// Repetitions of string instructions that may come on each of them.
 const REPETITIONS: u64 = 16;
-/// Of a burst.
+/// Of a trace window.
 const LIMITS: Limits = Limits { instructions: LENGTH, repetitions: Some(LENGTH * REPETITIONS), until: [None; 2] };
 /// Code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
@@ -47,7 +47,7 @@ const RESTARTED: RangeInclusive<i64> = -516..=-512;
 /// Bytes of `syscall`.
 const SYSTEM_CALL_BYTES: u64 = 2;
 
-/// Takes bursts until it is told to stop.
+/// Takes trace windows until it is told to stop.
 #[derive(Debug)]
 pub struct Taker {
     pub shared: Arc<Shared>,
@@ -67,7 +67,7 @@ enum Ended {
     Renew,
 }
 
-/// Why there is no burst.
+/// Why there is no trace window.
 enum No {
     /// Not this thread, not now.
     Not,
@@ -84,7 +84,7 @@ struct Followed {
 }
 
 impl Taker {
-    /// Takes bursts. This thread traces nobody itself.
+    /// Takes trace windows. This thread traces nobody itself.
     pub fn run(self) {
         let mut worker = match Worker::new(self.shared.clone(), self.share, Timer::new(self.tick, self.glances)) {
             Ok(worker) => worker,
@@ -114,9 +114,9 @@ struct Worker {
     extended: Vec<u8>,
     /// Registers of the thread that was held last.
     latest: State,
-    /// Seconds that a burst stops a thread for, a running mean.
+    /// Seconds that a trace window stops a thread for, a running mean.
     cost: f64,
-    /// Bursts so far.
+    /// Trace windows so far.
     taken: u64,
     /// How long the last thread was stopped for, and how much of that was work: where CPUs are short, whoever holds it waits for
     /// one like everybody else, and the thread would, too.
@@ -153,7 +153,7 @@ impl Worker {
     fn work(&mut self) -> Ended {
         while !self.shared.is_done() {
             // One moment of each slot, anywhere in it: never in step with what the program does, and even over its phases, so that
-            // chance does not decide how much of each is seen (stratified sampling). Long recordings need no more bursts in the end,
+            // chance does not decide how much of each is seen (stratified sampling). Long recordings need no more trace windows in the end,
             // and each stands for more.
             let thinned = 2_f64.powi((self.taken / THINNED_AFTER) as i32);
             let slot = (self.cost / self.share).clamp(LEAST_PAUSE.as_secs_f64(), LONGEST_PAUSE.as_secs_f64()) * thinned;
@@ -187,8 +187,8 @@ impl Worker {
         }
     }
 
-    /// Hands a burst over; the end of the worker, if it is to end.
-    fn hand_over(&mut self, taken: Result<(i64, Stop, Vec<Burst>), No>, of: Candidate) -> Option<Ended> {
+    /// Hands a trace window over; the end of the worker, if it is to end.
+    fn hand_over(&mut self, taken: Result<(i64, Stop, Vec<TraceWindow>), No>, of: Candidate) -> Option<Ended> {
         let stopped = std::mem::take(&mut self.stopped);
         let sampled = self.timer.taken();
         let worked = std::mem::take(&mut self.worked).as_secs_f64() + sampled / 1e9;
@@ -209,26 +209,33 @@ impl Worker {
                 state.refused = Some(why);
                 Some(Ended::Done)
             }
-            Ok((at, stop, bursts)) => {
+            Ok((at, stop, trace_windows)) => {
                 // Nothing is told by no instruction.
-                let length = bursts.iter().map(|burst| burst.length).max().filter(|length| *length > 0)?;
+                let length =
+                    trace_windows.iter().map(|trace_window| trace_window.length).max().filter(|length| *length > 0)?;
                 self.taken += 1;
                 state.tally.unsupported += u64::from(matches!(stop, Stop::Unsupported(_)));
                 state.tally.taken += 1;
                 state.tally.instructions += length;
-                state.tally.timed += bursts.iter().filter(|burst| burst.timed.is_some()).count() as u64;
+                state.tally.timed +=
+                    trace_windows.iter().filter(|trace_window| trace_window.timed.is_some()).count() as u64;
                 let Candidate { pid, tid, cpu, .. } = of;
-                let records =
-                    bursts.into_iter().map(Box::new).map(|burst| Record::Burst { time: at, pid, tid, cpu, burst });
+                let records = trace_windows.into_iter().map(Box::new).map(|trace_window| Record::TraceWindow {
+                    time: at,
+                    pid,
+                    tid,
+                    cpu,
+                    trace_window,
+                });
                 state.taken.extend(records);
                 None
             }
         }
     }
 
-    /// Stops a thread, follows it and lets it go: the moment when it stood, why it was followed no further, and bursts, which
+    /// Stops a thread, follows it and lets it go: the moment when it stood, why it was followed no further, and trace windows, which
     /// stand for `time`.
-    fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Vec<Burst>), No> {
+    fn take(&mut self, of: Candidate, time: f64) -> Result<(i64, Stop, Vec<TraceWindow>), No> {
         let is_running = || running_on(of.pid, of.tid).ok_or(No::Not);
         is_running()?;
         let seen = self.timer.watch((of.tid, of.cpu), self.share, &mut self.random);
@@ -262,7 +269,7 @@ impl Worker {
         let Followed { stop, mut moment } = followed.ok_or(No::Not)?;
         let Self { timer, emulator, pages, fastest, random, latest, .. } = self;
         moment.timed = timer.time(&seen, latest, (emulator, pages), of.pid, *fastest, random);
-        Ok((at, stop, self.trace.bursts(&moment, time, random)))
+        Ok((at, stop, self.trace.trace_windows(&moment, time, random)))
     }
 
     /// Follows a thread that goes on, from where it was seen or is about now: code that it comes by is decoded then before it is

@@ -1,8 +1,8 @@
-//! `record --bursts`: counts where no loop has a counter, and a program that does not notice.
+//! `record --windows`: counts where no loop has a counter, and a program that does not notice.
 
 use numamma_tests::report::Report;
 use numamma_tests::{Place, Run};
-use numamma_trace::{Access, Dataset, GroundRow, ObjectRow, Rule, SampleRow};
+use numamma_trace::{Access, BasisRow, Dataset, ObjectRow, Rule, SampleRow};
 
 /// Walks that end when they end: no loop has a counter that moves in steps. Slow steps through `far`, which is large, take turns with quick
 /// ones through `near`. The program knows how often it read which, and says so.
@@ -56,7 +56,7 @@ fn counted(dataset: &Dataset, bytes: i64) -> (f64, f64) {
 fn code_without_counters_is_counted() {
     let place = Place::together();
     let program = place.compile("gcc", "walks", WALKS, &["-O2"]);
-    let options = ["--bursts=5".to_owned()];
+    let options = ["--windows=5".to_owned()];
     let run = Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().success();
     let told: Vec<f64> = run.out().split_whitespace().map(|word| word.parse().expect("a number")).collect();
     let report = Report::of(&place.dataset());
@@ -78,14 +78,14 @@ fn code_without_counters_is_counted() {
     // It is filled once.
     assert!(far_writes < far_reads && far_writes < 2.0 * f64::from(1 << 22), "{far_reads} {far_writes}");
     // How many there were follows from how fast code goes, by samples; that may be off by twice as much in one run of many.
-    let bursts = dataset.meta().sampler.bursts.expect("bursts");
-    let off = ((far_reads + near_reads) / (told[0] + told[1])).ln() / bursts.error.expect("an error");
-    assert!(off.abs() < 4.0 && !bursts.assumed && bursts.fastest > 0.5, "{off} {bursts:?}");
-    assert!((1..=bursts.taken).contains(&bursts.timed), "{bursts:?}");
+    let trace_windows = dataset.meta().sampler.trace_windows.expect("trace_windows");
+    let off = ((far_reads + near_reads) / (told[0] + told[1])).ln() / trace_windows.error.expect("an error");
+    assert!(off.abs() < 4.0 && !trace_windows.assumed && trace_windows.fastest > 0.5, "{off} {trace_windows:?}");
+    assert!((1..=trace_windows.taken).contains(&trace_windows.timed), "{trace_windows:?}");
     // It is followed from the start on, not when its first samples are read.
     let until = dataset.meta().start + 200_000_000;
     let rows = dataset.read::<SampleRow>().expect("samples");
-    let early = rows.iter().filter(|row| row.rule == Rule::Burst as i32 && row.time < until).map(|row| row.time);
+    let early = rows.iter().filter(|row| row.rule == Rule::TraceWindow as i32 && row.time < until).map(|row| row.time);
     let early: std::collections::BTreeSet<i64> = early.collect();
     assert!(early.len() >= 3, "{early:?}");
 }
@@ -101,16 +101,16 @@ fn nobody_is_followed_outside_of_the_window() {
         }"#;
     let place = Place::together();
     let program = place.compile("gcc", "busy", source, &["-O1"]);
-    let options = ["--bursts", "--after", "60m"].map(String::from);
+    let options = ["--windows", "--after", "60m"].map(String::from);
     Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().success();
     let dataset = Dataset::open(&place.dataset()).expect("a recording");
-    let bursts = dataset.meta().sampler.bursts.expect("bursts");
-    assert_eq!((bursts.taken, bursts.stopped), (0, 0), "{bursts:?}");
+    let trace_windows = dataset.meta().sampler.trace_windows.expect("trace_windows");
+    assert_eq!((trace_windows.taken, trace_windows.stopped), (0, 0), "{trace_windows:?}");
 }
 
-/// A list is walked from page to page, and no counter moves in steps. Bursts tell how often, and samples, of which there are more, where.
+/// A list is walked from page to page, and no counter moves in steps. Trace windows tell how often, and samples, of which there are more, where.
 #[test]
-fn samples_tell_where_bursts_count() {
+fn samples_tell_where_trace_windows_count() {
     let source = r#"
         #include <stdlib.h>
         #include <time.h>
@@ -126,21 +126,23 @@ fn samples_tell_where_bursts_count() {
         }"#;
     let place = Place::together();
     let program = place.compile("gcc", "list", source, &["-O1"]);
-    Run::record_with(&place.dataset(), &["--bursts=1".to_owned()]).arg(&program).limit(60).run().success();
+    Run::record_with(&place.dataset(), &["--windows=1".to_owned()]).arg(&program).limit(60).run().success();
     let dataset = Dataset::open(&place.dataset()).expect("a recording");
-    let grounds: Vec<GroundRow> = dataset.read().expect("grounds");
+    let bases: Vec<BasisRow> = dataset.read().expect("bases");
     let samples = dataset.read::<SampleRow>().expect("samples");
-    let first = grounds.iter().filter(|ground| ground.ip < 0).map(|ground| ground.ground).min().expect("bursts");
-    let told = |burst: bool| {
-        let rows = samples.iter().filter(move |row| row.ground >= first && (row.rule == Rule::Burst as i32) == burst);
+    let first = bases.iter().filter(|basis| basis.ip < 0).map(|basis| basis.basis).min().expect("trace_windows");
+    let told = |trace_window: bool| {
+        let rows = samples
+            .iter()
+            .filter(move |row| row.basis >= first && (row.rule == Rule::TraceWindow as i32) == trace_window);
         rows.map(|row| f64::from(row.accesses)).sum::<f64>()
     };
-    let (by_bursts, by_samples) = (told(true), told(false));
-    assert!(by_samples > 10.0 * by_bursts, "{by_samples} {by_bursts}");
+    let (by_trace_windows, by_samples) = (told(true), told(false));
+    assert!(by_samples > 10.0 * by_trace_windows, "{by_samples} {by_trace_windows}");
     let page = |row: &SampleRow| row.addr >> 12;
     let pages: std::collections::BTreeSet<i64> =
-        samples.iter().filter(|row| row.accesses > 0.0 && row.ground >= first).map(page).collect();
-    // Of 2,048. Bursts are in five of them at a time.
+        samples.iter().filter(|row| row.accesses > 0.0 && row.basis >= first).map(page).collect();
+    // Of 2,048. Trace windows are in five of them at a time.
     assert!(pages.len() > 600, "{}", pages.len());
 }
 
@@ -217,13 +219,13 @@ fn a_program_does_not_notice() {
     let program = place.compile("gcc", "busy", BUSY, &["-O1", "-pthread"]);
     let native = Run::new(&program).limit(60).run().exits(3);
     for _ in 0..3 {
-        let options = ["--bursts=30".to_owned(), "--force".to_owned()];
+        let options = ["--windows=30".to_owned(), "--force".to_owned()];
         let run = Run::record_with(&place.dataset(), &options).arg(&program).limit(60).run().exits(3);
         assert_eq!((run.out(), run.remarks()), (native.out(), String::new()), "{run}");
     }
     let meta = std::fs::read_to_string(place.dataset().join("meta.json")).expect("its meta");
     let meta: serde_json::Value = serde_json::from_str(&meta).expect("JSON");
-    assert!(meta["sampler"]["bursts"]["taken"].as_u64().is_some_and(|taken| taken > 50), "{}", meta["sampler"]);
+    assert!(meta["sampler"]["trace_windows"]["taken"].as_u64().is_some_and(|taken| taken > 50), "{}", meta["sampler"]);
 }
 
 #[test]
@@ -233,7 +235,7 @@ fn who_is_killed_while_he_is_followed_dies_as_he_would() {
                   int main(void) { volatile long x = 0; clock_t end = clock() + CLOCKS_PER_SEC / 3; while (clock() < end) x++; abort(); }";
     let program = place.compile("gcc", "aborts", source, &[]);
     let native = Run::new(&program).run();
-    let run = Run::record_with(&place.dataset(), &["--bursts=50".to_owned()]).arg(&program).limit(30).run();
+    let run = Run::record_with(&place.dataset(), &["--windows=50".to_owned()]).arg(&program).limit(30).run();
     assert_eq!(run.shell_status(), native.shell_status(), "{run}");
     assert_eq!(Report::of(&place.dataset()).run.exit, Some(134));
 }
@@ -241,14 +243,18 @@ fn who_is_killed_while_he_is_followed_dies_as_he_would() {
 #[test]
 fn what_cannot_be_had_is_said() {
     let place = Place::together();
-    let both = Run::numamma().args(["record", "--bursts", "--sampler", "exact", "--", "true"]).run();
-    both.exits(125).fails_clearly(&["--bursts", "--sampler exact"]);
-    Run::numamma().args(["record", "--bursts", "--in", "main", "--", "true"]).run().exits(125).fails_clearly(&["--in"]);
-    for value in ["--bursts=0", "--bursts=-1", "--bursts=x", "--bursts=101"] {
-        Run::numamma().args(["record", value, "--", "true"]).run().exits(125).fails_clearly(&["--bursts"]);
+    let both = Run::numamma().args(["record", "--windows", "--sampler", "exact", "--", "true"]).run();
+    both.exits(125).fails_clearly(&["--windows", "--sampler exact"]);
+    Run::numamma()
+        .args(["record", "--windows", "--in", "main", "--", "true"])
+        .run()
+        .exits(125)
+        .fails_clearly(&["--in"]);
+    for value in ["--windows=0", "--windows=-1", "--windows=x", "--windows=101"] {
+        Run::numamma().args(["record", value, "--", "true"]).run().exits(125).fails_clearly(&["--windows"]);
     }
     // Too short for any: there is nothing to say.
-    let short = Run::record_with(&place.dataset(), &["--bursts=1".to_owned()]).arg("true").run().success();
+    let short = Run::record_with(&place.dataset(), &["--windows=1".to_owned()]).arg("true").run().success();
     assert_eq!(short.remarks(), "");
 }
 
@@ -295,7 +301,7 @@ fn who_ends_while_another_thread_is_held_has_ended() {
     let program = place.compile("gcc", "held", HELD, &["-O1", "-pthread"]);
     for way in ["pe", "px", "ce", "cx"] {
         for _ in 0..2 {
-            let options = ["--bursts=50".to_owned(), "--force".to_owned()];
+            let options = ["--windows=50".to_owned(), "--force".to_owned()];
             Run::record_with(&place.dataset(), &options).arg(&program).arg(way).limit(45).run().exits(4);
         }
     }
@@ -321,11 +327,11 @@ fn memory_that_is_shared_is_touched_by_the_program_alone() {
         }"#;
     let program = place.compile("gcc", "shared", source, &["-O1"]);
     let native = Run::new(&program).run().success();
-    let run = Run::record_with(&place.dataset(), &["--bursts=50".to_owned()]).arg(&program).limit(60).run().success();
+    let run = Run::record_with(&place.dataset(), &["--windows=50".to_owned()]).arg(&program).limit(60).run().success();
     assert_eq!(run.out(), native.out());
 }
 
-/// Two threads that wait for each other all the time: the kernel goes from one to the other as cheaply as without bursts. Each switch
+/// Two threads that wait for each other all the time: the kernel goes from one to the other as cheaply as without trace windows. Each switch
 /// took several microseconds more for as long as a thread lived, once it had been looked at.
 #[test]
 fn switches_of_threads_cost_no_more() {
@@ -362,6 +368,6 @@ int main(void)
         };
         (0..4).map(|_| run()).min().expect("four runs")
     };
-    let (without, with) = (used(&["--force"]), used(&["--force", "--bursts=1"]));
-    assert!((with as f64) < 1.6 * without as f64, "{with} us with bursts, {without} us without");
+    let (without, with) = (used(&["--force"]), used(&["--force", "--windows=1"]));
+    assert!((with as f64) < 1.6 * without as f64, "{with} us with trace windows, {without} us without");
 }

@@ -1,11 +1,11 @@
-//! Stretches of a thread's execution that are followed instruction by instruction, for counts where samples have no ground.
+//! Stretches of a thread's execution that are followed instruction by instruction, for counts where samples have no basis.
 //!
 //! ```text
 //!   now and then:  a thread that runs is stopped -> registers -> it goes on
 //!                                                       |
 //!                                      its next instructions, emulated on what its memory holds at that moment
 //!                                                       |
-//!   which instructions and accesses follow each other there (`Burst`) -> survey: how often each is executed in all
+//!   which instructions and accesses follow each other there (`TraceWindow`) -> survey: how often each is executed in all
 //! ```
 //!
 //! The program executes its own instructions as ever; nothing is written to it. It stands while it is emulated.
@@ -24,7 +24,7 @@ mod trace;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use numamma_trace::Bursts;
+use numamma_trace::TraceWindows;
 pub use spans::{SPAN, Span};
 pub use taker::Taker;
 
@@ -35,12 +35,12 @@ pub fn glance_period(tick: f64) -> u64 {
     timing::Timer::period_of(tick) as u64
 }
 
-/// Bursts that may wait to be fetched.
+/// Trace windows that may wait to be fetched.
 const MOST_WAITING: usize = 1000;
 
 /// What a thread did from a moment on.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Burst {
+pub struct TraceWindow {
     /// Where it stood.
     pub ip: u64,
     /// Nanoseconds of user time of the program that it stands for; none where it begins behind a system call, which is how those go on
@@ -65,7 +65,7 @@ pub struct Burst {
 pub struct Timed {
     /// Where it was at its beginning.
     pub ip: u64,
-    /// Instructions in a nanosecond of user time, repetitions as in [`Burst::repetitions`].
+    /// Instructions in a nanosecond of user time, repetitions as in [`TraceWindow::repetitions`].
     pub speed: f64,
 }
 
@@ -80,11 +80,11 @@ pub struct Seen {
     pub count: u32,
 }
 
-/// What the thread that takes bursts and the one that records have in common.
+/// What the thread that takes trace windows and the one that records have in common.
 #[derive(Debug)]
 pub struct Shared {
     state: Mutex<State>,
-    /// When the burst began that is under way, else the greatest time: what is stamped later waits for it.
+    /// When the trace window began that is under way, else the greatest time: what is stamped later waits for it.
     pub since: AtomicI64,
     done: AtomicBool,
 }
@@ -94,7 +94,7 @@ struct State {
     /// Threads that had samples lately: process and thread.
     threads: Vec<(i32, i32)>,
     taken: Vec<Record>,
-    tally: Bursts,
+    tally: TraceWindows,
     /// Why there are none any more.
     refused: Option<String>,
 }
@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// What became of them, and why there are none any more, if there are none.
-    pub fn tally(&self) -> (Bursts, Option<String>) {
+    pub fn tally(&self) -> (TraceWindows, Option<String>) {
         let state = self.state();
         (state.tally, state.refused.clone())
     }

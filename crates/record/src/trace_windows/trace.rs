@@ -4,7 +4,7 @@ use numamma_emulator::{Access, Observer};
 use rustc_hash::FxHashMap;
 
 use super::spans::pick;
-use super::{Burst, Seen, Timed};
+use super::{Seen, Timed, TraceWindow};
 use crate::clock::counts::resample::Random;
 
 /// Accesses of an instruction that is not a repeated one.
@@ -89,23 +89,23 @@ impl Trace {
     }
 
     /// Counts it all, which stands for `time`.
-    pub fn bursts(&self, at: &Moment, time: f64, random: &mut Random) -> Vec<Burst> {
+    pub fn trace_windows(&self, at: &Moment, time: f64, random: &mut Random) -> Vec<TraceWindow> {
         let length = self.instructions.len();
         let anywhere = random.below(length);
-        let mut burst = |first, time| Burst { time, call: at.call, ..self.burst(first, random) };
+        let mut trace_window = |first, time| TraceWindow { time, call: at.call, ..self.trace_window(first, random) };
         // The time of a system call or of a page fault is not the program's own.
-        let mut bursts = vec![burst(0, if at.behind_call || at.absent { 0.0 } else { time })];
-        bursts[0].timed = at.timed;
+        let mut trace_windows = vec![trace_window(0, if at.behind_call || at.absent { 0.0 } else { time })];
+        trace_windows[0].timed = at.timed;
         if at.behind_call && !at.absent && length > 0 {
             // Who is told to stop while he executes code of his own stands at the end of a system call all the same, if that comes before
             // the interrupt does. He was anywhere between two of them then.
-            bursts.push(burst(anywhere, time * OWN_BEFORE_CALLS));
+            trace_windows.push(trace_window(anywhere, time * OWN_BEFORE_CALLS));
         }
-        bursts
+        trace_windows
     }
 
     /// Counts what comes from the `first` instruction on.
-    fn burst(&self, first: usize, random: &mut Random) -> Burst {
+    fn trace_window(&self, first: usize, random: &mut Random) -> TraceWindow {
         let followed = self.instructions.get(first..).unwrap_or_default();
         let mut instructions: FxHashMap<u64, u32> = FxHashMap::default();
         followed.iter().for_each(|&ip| *instructions.entry(ip).or_default() += 1);
@@ -118,14 +118,14 @@ impl Trace {
         }
         let of_one = accesses.chunk_by(|(one, _), (other, _)| one == other);
         let repeated: usize = of_one.map(|accesses| accesses.len().saturating_sub(MOST_ACCESSES)).sum();
-        Burst {
+        TraceWindow {
             ip: followed.first().copied().unwrap_or(0),
             length: followed.len() as u64,
             repetitions: repetitions(repeated),
             instructions: instructions.into_iter().collect(),
             accesses: seen.into_values().collect(),
             spans: pick(followed, random),
-            ..Burst::default()
+            ..TraceWindow::default()
         }
     }
 }
@@ -165,9 +165,9 @@ mod tests {
             });
         }
         let mut random = Random::new(1);
-        let whole = trace.burst(0, &mut random);
+        let whole = trace.trace_window(0, &mut random);
         assert_eq!((whole.ip, whole.length, whole.repetitions), (0x10, 6, 18.0 * WHILE_REPEATED));
-        let rest = trace.burst(3, &mut random);
+        let rest = trace.trace_window(3, &mut random);
         assert_eq!((rest.ip, rest.length, rest.repetitions), (0x20, 3, 12.0 * WHILE_REPEATED));
         let mut instructions = rest.instructions;
         instructions.sort_unstable();
@@ -176,7 +176,7 @@ mod tests {
         pages.sort_unstable();
         assert_eq!(pages, [(0x7000, 1), (0xa000, 10), (0xb000, 10)]);
         trace.clear();
-        assert_eq!(trace.burst(0, &mut random), Burst::default());
+        assert_eq!(trace.trace_window(0, &mut random), TraceWindow::default());
     }
 
     /// A string that is copied: 32 bytes of it are an access, and no page is left out.
@@ -212,9 +212,13 @@ mod tests {
         (0..100).for_each(|ip| trace.instruction(ip));
         let mut random = Random::new(1);
         let mut told = |at: Moment| {
-            let bursts = trace.bursts(&at, 8.0, &mut random);
-            assert!(bursts.iter().all(|burst| burst.call == at.call && burst.ip + burst.length == 100));
-            bursts.iter().map(|burst| (burst.ip, burst.time)).collect::<Vec<_>>()
+            let trace_windows = trace.trace_windows(&at, 8.0, &mut random);
+            assert!(
+                trace_windows
+                    .iter()
+                    .all(|trace_window| trace_window.call == at.call && trace_window.ip + trace_window.length == 100)
+            );
+            trace_windows.iter().map(|trace_window| (trace_window.ip, trace_window.time)).collect::<Vec<_>>()
         };
         let elsewhere = Moment { call: Some(7), ..Moment::default() };
         assert_eq!(told(elsewhere), [(0, 8.0)]);
@@ -228,6 +232,9 @@ mod tests {
             })
             .collect();
         assert!(begun.len() > 50, "{begun:?}");
-        assert_eq!(Trace::default().bursts(&Moment { behind_call: true, ..elsewhere }, 8.0, &mut random).len(), 1);
+        assert_eq!(
+            Trace::default().trace_windows(&Moment { behind_call: true, ..elsewhere }, 8.0, &mut random).len(),
+            1
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What it costs to follow threads for moments (`record --bursts`): wall time of loops of `benches/programs/ablation.c`, timed by
-//! themselves, natively, recorded and recorded with bursts in turn in each round.
+//! What it costs to follow threads for moments (`record --windows`): wall time of loops of `benches/programs/ablation.c`, timed by
+//! themselves, natively, recorded and recorded with trace windows in turn in each round.
 
 use std::ffi::OsString;
 
@@ -18,7 +18,7 @@ struct Round {
     native: f64,
     recorded: f64,
     followed: f64,
-    /// Bursts, and the part (0..1) of the loop's time that they say they took.
+    /// Trace windows, and the part (0..1) of the loop's time that they say they took.
     taken: f64,
     stopped: f64,
 }
@@ -32,9 +32,10 @@ pub fn run(bench: &Bench) -> Measured {
         let rounds: Vec<Round> =
             (0..bench.rounds(9, 2)).map(|_| round(bench, &command)).collect::<Result<_, Failure>>()?;
         let percent = |value: fn(&Round) -> f64| Spread::over(&rounds, value).times(100.0);
-        let line = |what: &str, reached: String| Line::beside(format!("bursts, {name}: {what}"), reached);
+        let line = |what: &str, reached: String| Line::beside(format!("trace windows, {name}: {what}"), reached);
         lines.push(line("recording, wall time", format!("{:+.1} %", percent(|r| r.recorded / r.native - 1.0))));
-        lines.push(line("and bursts beside it", format!("{:+.1} %", percent(|r| r.followed / r.recorded - 1.0))));
+        lines
+            .push(line("and trace windows beside it", format!("{:+.1} %", percent(|r| r.followed / r.recorded - 1.0))));
         let reached = format!("{:.0}, {:.1} % of the time", Spread::over(&rounds, |r| r.taken), percent(|r| r.stopped));
         lines.push(line("threads stopped", reached));
         let rounds: Vec<Value> = rounds
@@ -47,13 +48,15 @@ pub fn run(bench: &Bench) -> Measured {
 }
 
 fn round(bench: &Bench, command: &[OsString]) -> Result<Round, Failure> {
-    let dir = bench.scratch.path().join("bursts");
+    let dir = bench.scratch.path().join("trace_windows");
     let native = seconds(&measure::run(bench, None, command)?)?;
     let recorded = seconds(&measure::recorded(bench, &dir, &[], command)?)?;
-    let followed = seconds(&measure::recorded(bench, &dir, &["--bursts"], command)?)?;
+    let followed = seconds(&measure::recorded(bench, &dir, &["--windows"], command)?)?;
     let whole = measure::meta(&dir)?;
-    let bursts = &whole["sampler"]["bursts"];
-    let of = |name: &str| bursts[name].as_f64().ok_or_else(|| format!("meta.json has no sampler.bursts.{name}"));
+    let trace_windows = &whole["sampler"]["trace_windows"];
+    let of = |name: &str| {
+        trace_windows[name].as_f64().ok_or_else(|| format!("meta.json has no sampler.trace_windows.{name}"))
+    };
     let time = |name: &str| whole[name].as_f64().ok_or_else(|| format!("meta.json has no {name}"));
     Ok(Round {
         native,

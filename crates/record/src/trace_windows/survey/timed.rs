@@ -3,7 +3,7 @@
 //! ```text
 //!   v_s     mean of the speeds that were measured where the thread was in state s, and once more of all of the class
 //!   v   =   sum over s  T_s v_s  /  sum over s  T_s            T_s: time in s, over the states with timings
-//!   c   =   v / r                                              r: the mean rate of the class by bursts, over all of its states
+//!   c   =   v / r                                              r: the mean rate of the class by trace windows, over all of its states
 //! ```
 //!
 //! Moments are drawn from time, and all are about as long, so the mean of speeds is that of the instructions in a time. They are long
@@ -33,8 +33,8 @@ struct Class {
 }
 
 impl Survey {
-    /// How fast each class goes, where that was measured. `of_state`: the class of each state; `in_state`: nanoseconds that bursts
-    /// stand for, by the state where they began; `mean`: the rate of each class by bursts, whose unit is what is asked for.
+    /// How fast each class goes, where that was measured. `of_state`: the class of each state; `in_state`: nanoseconds that trace windows
+    /// stand for, by the state where they began; `mean`: the rate of each class by trace windows, whose unit is what is asked for.
     pub(super) fn timed(&self, of_state: &[usize], in_state: &[f64], mean: &[f64]) -> Vec<Option<Pace>> {
         let mut speeds: Vec<Vec<(usize, f64)>> = vec![Vec::new(); mean.len()];
         self.timed.iter().for_each(|&(state, speed)| speeds[of_state[state]].push((state, speed)));

@@ -19,7 +19,7 @@ pub struct Pages {
     pagemap: Option<File>,
     /// Its mappings, once they are needed.
     mappings: Option<Vec<Mapped>>,
-    /// Pages that were read for this burst.
+    /// Pages that were read for this trace window.
     read: u32,
     /// Those of them that are there.
     there: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Spans of a burst: instructions that follow each other, as many as a processor retires at once. A few of all are picked, at random.
+//! Spans of a trace window: instructions that follow each other, as many as a processor retires at once. A few of all are picked, at random.
 
 use crate::clock::counts::resample::Random;
 

@@ -14,7 +14,7 @@ const LEAST_SAMPLES: f64 = 20.0;
 const LEAST_PAIRS: f64 = 20.0;
 /// Standard errors by which the cosine must be smaller.
 const ERRORS: f64 = 2.0;
-/// With more phases than these each has too few bursts.
+/// With more phases than these each has too few trace windows.
 const MOST: usize = 16;
 
 /// Samples by stretch.

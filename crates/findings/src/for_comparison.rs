@@ -7,7 +7,7 @@ use crate::CallSite;
 
 /// What a comparison needs of one recording.
 #[derive(Clone, Debug, Default)]
-pub struct Basis {
+pub struct ForComparison {
     /// Samples taken in user code.
     pub recorded: u64,
     /// Samples at data accesses.
@@ -21,16 +21,16 @@ pub struct Basis {
     /// By thread, in the order of their creation: its process, as a position in `processes`.
     pub threads: Vec<usize>,
     /// By object, in the order of [`crate::Findings::objects`].
-    pub objects: Vec<ObjectBasis>,
+    pub objects: Vec<ObjectForComparison>,
 }
 
 /// What a comparison needs of one object.
 #[derive(Clone, Debug)]
-pub struct ObjectBasis {
+pub struct ObjectForComparison {
     /// How it is found in the other recording.
     pub identity: Identity,
     /// Accesses from another node, and what they are a share of.
-    pub remote: RemoteBasis,
+    pub remote: RemoteSamples,
     /// Its pages that have an owner, ascending; or why its pages cannot be found in another recording.
     pub pages: Result<Vec<OwnedPage>, NoPages>,
 }
@@ -52,7 +52,7 @@ pub struct Identity {
 
 /// Accesses whose page's node and whose CPU's node are known.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RemoteBasis {
+pub struct RemoteSamples {
     /// Those from another node than the page's.
     pub remote: f64,
     /// All of them, same unit.
