@@ -15,6 +15,7 @@ mod choose;
 mod doctor;
 pub mod list;
 mod machine;
+pub mod machines;
 mod model;
 mod probe;
 mod refusal;
