@@ -3,6 +3,8 @@
 use numamma_topology::machines::{self, MachineError, parse, to_toml};
 use numamma_topology::{Contention, MachineModel, ModelNode};
 
+use crate::fixture::Fixture;
+
 /// A file of two nodes with CPUs and one without.
 const WHOLE: &str = r#"
 name = "three"
@@ -170,4 +172,29 @@ fn unknown_machines_are_told_the_known_ones() {
     assert!(error.contains(".toml:7: unknown field `speed`"), "{error}");
     std::fs::write(file.path(), WHOLE).unwrap();
     assert_eq!(machines::load(file.path().to_str().unwrap()).unwrap(), three());
+}
+
+#[test]
+fn a_measurement_is_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("machines");
+    let machine = Fixture::new().cpus(4, 1, 1).nodes(&[("0-1", 64, "10 21"), ("2-3", 64, "21 10")]).machine();
+    assert_eq!(machines::kept(&machine, &folder).unwrap(), None);
+    let model = MachineModel::without_latencies(&machine);
+    let model = MachineModel { latency_ns: vec![vec![80.0, 130.0], vec![131.0, 80.5]], ..model };
+    let path = machines::keep(&machine, &model, &folder).unwrap();
+    assert_eq!(machines::kept(&machine, &folder).unwrap().as_ref(), Some(&model));
+    let again = MachineModel { ghz: Some(3.0), ..model.clone() };
+    assert_eq!(machines::keep(&machine, &again, &folder).unwrap(), path, "a later one replaces it");
+    assert_eq!(machines::kept(&machine, &folder).unwrap(), Some(again));
+    // Other memory, other CPUs: another machine. The kernel's share of the memory may differ.
+    let mut other = machine.clone();
+    other.nodes[1].memory_bytes = Some(63 << 30);
+    assert!(machines::kept(&other, &folder).unwrap().is_some());
+    other.nodes[1].memory_bytes = Some(32 << 30);
+    assert_eq!(machines::kept(&other, &folder).unwrap(), None);
+    let other = Fixture::new().cpus(2, 1, 1).nodes(&[("0", 64, "10 21"), ("1", 64, "21 10")]).machine();
+    assert_eq!(machines::kept(&other, &folder).unwrap(), None);
+    std::fs::write(&path, "name = 3").unwrap();
+    assert!(machines::kept(&machine, &folder).is_err(), "a damaged file is said");
 }
