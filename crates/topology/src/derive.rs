@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::doctor::count;
 use crate::machine::{Cache, Cpu, Machine, Node};
 use crate::model::{MachineModel, ModelNode};
 
@@ -28,7 +29,7 @@ impl MachineModel {
     /// If the firmware leaves out the latency of a pair of nodes.
     pub fn from_machine(machine: &Machine) -> Result<Self, LatencyUnknown> {
         let mut model = Self::without_latencies(machine);
-        let nodes = used_nodes(machine);
+        let nodes = machine.used_nodes();
         if nodes.iter().all(|node| node.performance.is_none()) {
             let reason = "the firmware states distances only; measure them with `numamma machine --measure`".to_owned();
             return Err(LatencyUnknown { reason });
@@ -56,10 +57,10 @@ impl MachineModel {
 
     /// The nodes that the kernel uses, in order of their numbers, without any latency.
     pub fn without_latencies(machine: &Machine) -> Self {
-        let nodes = used_nodes(machine);
+        let nodes = machine.used_nodes();
         let description = machine.model.clone().unwrap_or_else(|| "unknown processor".to_owned());
         Self {
-            name: format!("{}, {} nodes", description, nodes.len()),
+            name: format!("{description}, {}", count(nodes.len(), "node", "nodes")),
             source: "the kernel's description of the machine".to_owned(),
             page_bytes: machine.page_bytes.unwrap_or(4096),
             // What transparent huge pages are made of: the smallest.
@@ -119,10 +120,12 @@ impl MachineModel {
     }
 }
 
-/// Nodes that are online and have CPUs or memory.
-pub(crate) fn used_nodes(machine: &Machine) -> Vec<&Node> {
-    let used = |node: &&Node| node.online && (!node.cpus.is_empty() || node.memory_bytes != Some(0));
-    machine.nodes.iter().filter(used).collect()
+impl Machine {
+    /// The nodes of a model: those that are online and have CPUs or memory.
+    pub fn used_nodes(&self) -> Vec<&Node> {
+        let used = |node: &&Node| node.online && (!node.cpus.is_empty() || node.memory_bytes != Some(0));
+        self.nodes.iter().filter(used).collect()
+    }
 }
 
 fn model_node(machine: &Machine, node: &Node) -> ModelNode {

@@ -19,6 +19,7 @@ pub mod list;
 mod machine;
 pub mod machines;
 mod model;
+pub mod picture;
 mod probe;
 mod refusal;
 mod tree;

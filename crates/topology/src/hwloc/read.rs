@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use roxmltree::{Document, Node as Element, ParsingOptions};
 
 use super::{Described, bitmap};
-use crate::derive::used_nodes;
 use crate::machine::{Cache, Cpu, Machine, Node, Performance};
 use crate::machines::Fault;
 use crate::model::MachineModel;
@@ -347,7 +346,7 @@ fn model(machine: &Machine, by_gp_index: &BTreeMap<u64, u32>, topology: Element)
                 .find(|(target, cpus, _)| *target == to.id && nodes_within(machine, cpus).any(|id| id == from.id));
             found.map(|&(_, _, value)| value as f64).filter(|&value| value > 0.0)
         };
-        let nodes = used_nodes(machine);
+        let nodes = machine.used_nodes();
         let row = |from: &&Node| match from.cpus.is_empty() {
             true => Some(Vec::new()),
             false => nodes.iter().map(|to| cell(from, to)).collect(),

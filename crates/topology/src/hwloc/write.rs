@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::bitmap;
-use crate::derive::used_nodes;
 use crate::machine::{Machine, Node};
 use crate::model::MachineModel;
 
@@ -237,7 +236,7 @@ impl<'a> Writer<'a> {
 
     fn attributes(&mut self, model: Option<&MachineModel>) {
         let machine = self.machine;
-        let nodes = used_nodes(machine);
+        let nodes = machine.used_nodes();
         let pairs = |matrix: &[Vec<f64>], scale: f64| {
             let mut values = Vec::new();
             for (from, row) in nodes.iter().zip(matrix) {

@@ -38,7 +38,7 @@ pub fn kept(machine: &Machine, folder: &Path) -> Result<Option<MachineModel>, Ma
         return Ok(None);
     }
     let model = read(&path)?;
-    let nodes = crate::derive::used_nodes(machine);
+    let nodes = machine.used_nodes();
     let same = nodes.len() == model.nodes.len()
         && nodes.iter().zip(&model.nodes).all(|(node, kept)| is_close(node.memory_bytes, kept.memory_bytes));
     Ok(same.then_some(model))
@@ -72,7 +72,7 @@ fn is_close(a: Option<u64>, b: Option<u64>) -> bool {
 fn file_name(machine: &Machine) -> String {
     let model = machine.model.as_deref().unwrap_or("machine");
     let node = |node: &Node| format!("{}:{}", node.id, list::format(&node.cpus));
-    let nodes: Vec<String> = crate::derive::used_nodes(machine).into_iter().map(node).collect();
+    let nodes: Vec<String> = machine.used_nodes().into_iter().map(node).collect();
     let identity = format!("{model}/{}", nodes.join("/"));
     let readable: String =
         model.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
