@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::system::{deep, run_on, thread_time};
 
-/// Bytes between two looks at the clock: a fraction of the time of a window also where each access takes microseconds.
-const BLOCK: usize = 16 << 10;
+/// Bytes between two looks at whether to stop: little also where each byte takes microseconds, as copies do in an emulator.
+const BLOCK: usize = 4 << 10;
 
 /// What a thread does with its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
