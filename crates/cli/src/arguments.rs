@@ -41,6 +41,8 @@ pub enum Command {
     Html(Html),
     /// Say what this machine offers to the recorder, and how to enable more
     Doctor(Doctor),
+    /// Show a machine's nodes, caches, latencies and bandwidths; measure those of this one
+    Machine(Machine),
 }
 
 #[derive(Args)]
@@ -260,6 +262,28 @@ pub struct Doctor {
     /// Directory whose proc and sys are read instead of this machine's
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Machine {
+    /// Directory whose proc and sys are read instead of this machine's
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["hwloc", "machine", "measure"])]
+    pub root: Option<PathBuf>,
+    /// File of hwloc (lstopo FILE.xml) that is read instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "measure"])]
+    pub hwloc: Option<PathBuf>,
+    /// Machine that is shipped (see docs/MACHINE.md), or a machine file, instead of this one
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "measure")]
+    pub machine: Option<String>,
+    /// Measure latencies, bandwidths, contention and caches, and keep the result: quick takes about 10 s, full minutes
+    #[arg(long, value_name = "EFFORT", num_args = 0..=1, require_equals = true, default_missing_value = "quick", value_parser = ["quick", "full"])]
+    pub measure: Option<String>,
+    /// Form of the answer: toml is a machine file, hwloc an XML file of hwloc 2
+    #[arg(long, default_value = "text", value_parser = ["text", "toml", "hwloc", "json"])]
+    pub format: String,
+    /// File to write instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// Parses the command line; on anything else than a command to run, says what is to be said and gives the exit status.

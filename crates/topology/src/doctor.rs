@@ -126,15 +126,15 @@ impl Page {
 }
 
 /// Names come from firmware and may hold anything.
-fn ascii(text: &str) -> String {
+pub(crate) fn ascii(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     let units = [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|&(_, unit)| bytes >= unit) {
         Some((name, unit)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
@@ -143,7 +143,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-fn processor(machine: &Machine) -> String {
+pub(crate) fn processor(machine: &Machine) -> String {
     let online = machine.online_cpus().count();
     let mut text = machine.model.clone().unwrap_or_else(|| "of unknown model".to_owned());
     let _ = write!(text, ", {}", count(online, "CPU", "CPUs"));
