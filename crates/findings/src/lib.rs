@@ -8,6 +8,8 @@
 mod accesses;
 mod basis;
 mod comparison;
+mod placement;
+mod prediction;
 mod statistics;
 mod usage;
 
@@ -21,6 +23,8 @@ pub use comparison::{
     AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Grounds, Match,
     Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
+pub use placement::{LineToChange, ObjectAdvice, PlanFindings, PolicyCost, Verdict};
+pub use prediction::{LinkLoad, NodeLoad, Prediction, Predictions, Uncertainty};
 pub use statistics::share_error;
 pub use usage::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, PhaseUse, ThreadUse, Usage};
 
