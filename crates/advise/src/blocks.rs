@@ -1,7 +1,7 @@
 //! The size of blocks that are dealt out to nodes in turn: every size is tried.
 //!
-//! With samples summed up from the start, a size costs one look-up for each block, so all sizes together cost pages * ln(pages). No
-//! sample decides alone, and a size that is off by one page drifts away from the true borders over many blocks.
+//! With shares of pages summed up from the start, a size costs one look-up for each block, so all sizes together cost pages * ln(pages). No
+//! page decides alone, and a size that is off by one page drifts away from the true borders over many blocks.
 
 use crate::evidence::Evidence;
 
@@ -12,19 +12,21 @@ pub struct Blocks {
     pub units: usize,
     /// The nodes in their order.
     pub nodes: Vec<usize>,
-    /// Share of the samples at pages of their own node.
+    /// Share of the accesses at pages of their own node, every page counted alike.
     pub local_share: f64,
+    /// Whether the order is that of the nodes, from any of them on.
+    pub is_turned: bool,
 }
 
-/// The best size of blocks for these nodes; `None` if an object has fewer pages than nodes, or no samples.
+/// The best size of blocks for these nodes; `None` if an object has fewer pages than nodes, or is not used.
 pub fn best_cycle(evidence: &Evidence, nodes: &[usize]) -> Option<Blocks> {
     let mut best: Option<Blocks> = None;
     for units in 1..=evidence.units.div_ceil(nodes.len().max(1)) {
         let starts = (0..evidence.units).step_by(units);
         let fit = fit(evidence, nodes, starts.map(|start| (start, (start + units).min(evidence.units))));
         // Of sizes that fit alike, the largest: it has the fewest borders.
-        if best.as_ref().is_none_or(|best| fit.1 >= best.local_share) {
-            best = Some(Blocks { units, nodes: fit.0, local_share: fit.1 });
+        if best.as_ref().is_none_or(|best| fit.local_share >= best.local_share) {
+            best = Some(Blocks { units, ..fit });
         }
     }
     best.filter(|best| nodes.len() > 1 && evidence.units >= nodes.len() && best.local_share > 0.0)
@@ -36,31 +38,36 @@ pub fn equal(evidence: &Evidence, nodes: &[usize]) -> Option<Blocks> {
         return None;
     }
     let border = |n: usize| evidence.units * n / nodes.len();
-    let (order, local_share) = fit(evidence, nodes, (0..nodes.len()).map(|n| (border(n), border(n + 1))));
-    Some(Blocks { units: evidence.units / nodes.len(), nodes: order, local_share })
+    let fit = fit(evidence, nodes, (0..nodes.len()).map(|n| (border(n), border(n + 1))));
+    Some(Blocks { units: evidence.units / nodes.len(), ..fit })
 }
 
-/// The order of nodes in which most samples are local, and their share.
-fn fit(evidence: &Evidence, nodes: &[usize], blocks: impl Iterator<Item = (usize, usize)>) -> (Vec<usize>, f64) {
+/// The order of nodes in which most accesses are local.
+fn fit(evidence: &Evidence, nodes: &[usize], blocks: impl Iterator<Item = (usize, usize)>) -> Blocks {
     let count = nodes.len();
-    // Samples by place in the turn and node.
-    let mut samples = vec![0.0; count * count];
+    // Shares of pages by place in the turn and node.
+    let mut shares = vec![0.0; count * count];
     for (n, (start, end)) in blocks.enumerate() {
         let (before, behind) = (evidence.before(start), evidence.before(end));
-        let row = &mut samples[n % count * count..][..count];
+        let row = &mut shares[n % count * count..][..count];
         row.iter_mut().zip(nodes).for_each(|(sum, &node)| *sum += behind[node] - before[node]);
     }
-    let all = evidence.samples().max(f64::MIN_POSITIVE);
-    let of_order = |order: &[usize]| (0..count).map(|place| samples[place * count + order[place]]).sum::<f64>() / all;
+    let all = evidence.pages().max(f64::MIN_POSITIVE);
+    let of_order = |order: &[usize]| (0..count).map(|place| shares[place * count + order[place]]).sum::<f64>() / all;
     // In order from any start, as loops deal blocks out; else each place takes the node that gains most.
     let turned = (0..count).map(|start| (0..count).map(|place| (place + start) % count).collect::<Vec<_>>());
-    let scored = turned.chain([greedy(&samples, count)]).map(|order| (of_order(&order), order));
-    let best = scored.reduce(|best, next| if next.0 > best.0 * (1.0 + 1e-9) { next } else { best });
-    let (share, order) = best.unwrap_or_default();
-    (order.iter().map(|&n| nodes[n]).collect(), share)
+    let mut best = Blocks { units: 0, nodes: Vec::new(), local_share: -1.0, is_turned: true };
+    for (n, order) in turned.chain([greedy(&shares, count)]).enumerate() {
+        let local_share = of_order(&order);
+        if local_share > best.local_share + 1e-9 {
+            best = Blocks { units: 0, nodes: order, local_share, is_turned: n < count };
+        }
+    }
+    best.nodes.iter_mut().for_each(|n| *n = nodes[*n]);
+    best
 }
 
-/// Places take nodes, most samples first, each node once.
+/// Places take nodes, those with most accesses first, each node once.
 fn greedy(samples: &[f64], count: usize) -> Vec<usize> {
     let mut order = vec![usize::MAX; count];
     let mut taken = vec![false; count];

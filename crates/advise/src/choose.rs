@@ -1,7 +1,8 @@
 //! The layout of each object with which the run is shortest, all objects together.
 //!
 //! Objects compete for nodes and for memory, so each is chosen with all others as they are, the most costly first, until nothing
-//! changes. Then each takes the simplest layout that costs the run no more than 1 % in all.
+//! changes; once from where all are touched first and once from all interleaved, since two objects on two nodes can be in each
+//! other's way. Then each takes the simplest layout that costs the run no more than 1 % in all.
 
 use numamma_findings::ObjectUse;
 
@@ -132,8 +133,28 @@ impl<'a> Assignment<'a> {
 
     /// Chooses for all objects.
     pub fn choose(&mut self) {
+        self.improve();
+        let (first, first_goal) = (self.chosen(), self.goal(&self.traffic));
+        for n in 0..self.choices.len() {
+            let is_interleaved = |proposal: &Proposal| matches!(proposal.layout, Layout::Interleave(_));
+            let interleaved = self.choices[n].proposals.iter().position(is_interleaved);
+            interleaved.filter(|&to| self.fits(n, to)).into_iter().for_each(|to| self.take(n, to));
+        }
+        self.improve();
+        if first_goal <= self.goal(&self.traffic) * (1.0 + 1e-6) {
+            first.into_iter().enumerate().for_each(|(n, to)| self.take(n, to));
+        }
+        self.simplify();
+    }
+
+    fn chosen(&self) -> Vec<usize> {
+        self.choices.iter().map(|choice| choice.chosen).collect()
+    }
+
+    /// Takes the best for each object in turn until nothing changes.
+    fn improve(&mut self) {
         for _ in 0..ROUNDS {
-            let before: Vec<usize> = self.choices.iter().map(|choice| choice.chosen).collect();
+            let before = self.chosen();
             for n in 0..self.choices.len() {
                 let goals = self.goals(n);
                 let fits = (0..goals.len()).filter(|&to| self.fits(n, to));
@@ -143,11 +164,10 @@ impl<'a> Assignment<'a> {
                     self.take(n, best);
                 }
             }
-            if self.choices.iter().map(|choice| choice.chosen).eq(before) {
+            if self.chosen() == before {
                 break;
             }
         }
-        self.simplify();
     }
 
     /// The least costly objects first take the simplest layout that keeps the run within 1 % of the best.

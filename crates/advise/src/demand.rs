@@ -56,7 +56,7 @@ impl Demand {
             work_s: vec![0.0; phases * threads],
             idle_s: vec![0.0; phases],
             memory_only: usage.threads.iter().zip(&included).any(|(thread, &is)| is && thread.busy_s.is_none()),
-            stall_error: usage.threads.iter().map(|thread| stall_error(thread)).collect(),
+            stall_error: usage.threads.iter().map(stall_error).collect(),
             included,
             overlap: 1.0,
             assumptions: Vec::new(),
@@ -160,7 +160,7 @@ impl Demand {
                 let queue = recorded.queue_ns(waiting[phase * nodes + to]);
                 self.recorded_ns[row * (nodes + 1) + to] = idle(to) + queue;
             }
-            self.recorded_ns[row * (nodes + 1) + nodes] = from.map_or(recorded.local_ns(), |from| idle(from));
+            self.recorded_ns[row * (nodes + 1) + nodes] = from.map_or(recorded.local_ns(), idle);
         }
         Ok(())
     }

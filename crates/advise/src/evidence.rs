@@ -1,32 +1,36 @@
-//! Who uses which part of an object: samples by page and node, summed up so that any range is two look-ups.
+//! Who uses which part of an object: shares of pages by node, summed up so that any range is two look-ups.
+//!
+//! A page is one piece of evidence, however many samples it has: if owners of pages were drawn at random, all samples of a page would
+//! agree all the same.
 
 use numamma_findings::{InstanceUse, ObjectUse};
 
 use crate::layout::Setting;
 
-/// Samples of the instances of one size, one laid over the other.
+/// Shares of the pages of the instances of one size, one laid over the other.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// Pages of the machine.
     pub units: usize,
     /// Nodes.
     pub nodes: usize,
-    /// Samples before each page, by node: `[unit * nodes + node]`, one row more than pages.
+    /// Shares of all pages before each page, by node: `[unit * nodes + node]`, one row more than pages.
     before: Vec<f64>,
 }
 
 impl Evidence {
-    /// Of an object: of the size of instances that has most accesses. `is_exact`: each access was counted, and each is evidence.
-    pub fn new(setting: &Setting<'_>, object: &ObjectUse, included: &[bool], is_exact: bool) -> Self {
+    /// Of an object: of the size of instances that has most accesses.
+    pub fn new(setting: &Setting<'_>, object: &ObjectUse, included: &[bool]) -> Self {
         let units = main_size(setting, object);
         let nodes = setting.latencies.nodes;
         let mut before = vec![0.0; (units + 1) * nodes];
         for instance in object.instances.iter().filter(|instance| setting.units(instance) as usize == units) {
-            for page in &instance.pages {
-                let row = (setting.unit(instance, page.page) as usize + 1) * nodes;
-                for of in page.by_thread.iter().filter(|of| included[of.thread] && of.memory > 0.0) {
-                    before[row + setting.thread_nodes[of.thread]] +=
-                        if is_exact { of.memory } else { of.samples as f64 };
+            for pages in setting.by_units(instance) {
+                let uses = || pages.iter().flat_map(|page| &page.by_thread).filter(|of| included[of.thread]);
+                let all: f64 = uses().map(|of| of.memory).sum();
+                let row = (setting.unit(instance, pages[0].page) as usize + 1) * nodes;
+                for of in uses().filter(|of| of.memory > 0.0) {
+                    before[row + setting.thread_nodes[of.thread]] += of.memory / all;
                 }
             }
         }
@@ -36,23 +40,23 @@ impl Evidence {
         Self { units, nodes, before }
     }
 
-    /// Samples of a node before a page.
+    /// Shares of the pages before a page, by node.
     pub fn before(&self, unit: usize) -> &[f64] {
         &self.before[unit * self.nodes..][..self.nodes]
     }
 
-    /// Samples of each node in a range of pages.
+    /// Shares of a range of pages, by node.
     pub fn within(&self, start: usize, end: usize) -> impl Iterator<Item = f64> + '_ {
         self.before(end).iter().zip(self.before(start)).map(|(end, start)| end - start)
     }
 
-    /// Samples of each node.
+    /// Shares of all pages, by node.
     pub fn all(&self) -> &[f64] {
         self.before(self.units)
     }
 
-    /// All samples.
-    pub fn samples(&self) -> f64 {
+    /// Pages that are used.
+    pub fn pages(&self) -> f64 {
         self.all().iter().sum()
     }
 }

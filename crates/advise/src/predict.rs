@@ -12,7 +12,7 @@ use crate::options::{Options, ThreadPlacement};
 use crate::planned;
 use crate::time::{LINE, Otherwise};
 use crate::traffic::Traffic;
-use crate::weights::weights;
+use crate::weights::{is_even, weights};
 
 /// A placement to predict.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,11 +92,6 @@ fn usual(model: &Model<'_>) -> Result<Vec<Candidate>, AdviseError> {
     candidates.push(all("by owner", Layout::ByOwner));
     candidates.push(all("worst", worst(model, &thread_nodes)));
     Ok(candidates)
-}
-
-/// Whether all weights are the same.
-fn is_even(weights: &[(usize, u64)]) -> bool {
-    weights.windows(2).all(|pair| pair[0].1 == pair[1].1)
 }
 
 /// Nodes with threads.

@@ -24,11 +24,6 @@ impl Random {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// From 0 to below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.share() * n as f64) as usize
-    }
-
     /// Mean 0, variance 1: the sum of 12 shares, which is normal within three deviations.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.share()).sum::<f64>() - 6.0

@@ -1,9 +1,9 @@
 //! Ranges of an object that belong to one node, or to all: the sequence of owners without its noise.
 //!
-//! A page's samples come from its owner with probability `r`, else from any other node; in a shared range from each node as often as
+//! A page's accesses come from its owner with probability `r`, else from any other node; in a shared range from each node as often as
 //! in the whole object. The sequence of states with the shortest description is found by dynamic programming (Viterbi): a
-//! change costs what it takes to say where it is and to which state, ln(pages) + ln(states). So a single strange sample
-//! makes no run, and few samples in each of many neighbouring pages do.
+//! change costs what it takes to say where it is and to which state, ln(pages) + ln(states). So a single strange page
+//! makes no run, and one sample in each of many neighbouring pages does.
 
 use crate::evidence::Evidence;
 
@@ -47,15 +47,21 @@ pub fn runs(evidence: &Evidence) -> Vec<Run> {
     runs
 }
 
-/// Share of the samples at their owner's pages; in shared ranges that is as good as any other page, so 1 of as many as there are nodes
-/// with samples.
+/// Share of the accesses at their owner's pages; a shared page is local to one of as many nodes as use the object.
 pub fn local_share(evidence: &Evidence, runs: &[Run]) -> f64 {
     let users = evidence.all().iter().filter(|&&samples| samples > 0.0).count().max(1) as f64;
     let of_run = |run: &Run| match run.node {
         Some(node) => evidence.before(run.end)[node] - evidence.before(run.start)[node],
         None => evidence.within(run.start, run.end).sum::<f64>() / users,
     };
-    runs.iter().map(of_run).sum::<f64>() / evidence.samples().max(f64::MIN_POSITIVE)
+    runs.iter().map(of_run).sum::<f64>() / evidence.pages().max(f64::MIN_POSITIVE)
+}
+
+/// Share of the used pages that are in ranges with an owner.
+pub fn owned_share(evidence: &Evidence, runs: &[Run]) -> f64 {
+    let owned = runs.iter().filter(|run| run.node.is_some());
+    let pages: f64 = owned.flat_map(|run| evidence.within(run.start, run.end)).sum();
+    pages / evidence.pages().max(f64::MIN_POSITIVE)
 }
 
 /// The sequence of states with the shortest description.
@@ -67,7 +73,7 @@ fn shortest(evidence: &Evidence, owned: f64) -> Vec<Run> {
     let shared = users.len();
     let change = (evidence.units as f64).ln() + (users.len() as f64 + 1.0).ln();
     let (own, other) = (owned.ln(), ((1.0 - owned) / (users.len() as f64 - 1.0)).ln());
-    let mixture: Vec<f64> = users.iter().map(|&node| (evidence.all()[node] / evidence.samples()).ln()).collect();
+    let mixture: Vec<f64> = users.iter().map(|&node| (evidence.all()[node] / evidence.pages()).ln()).collect();
     // Cost of the best sequence that ends in a state; the best state of the page before; whether a state was changed to here.
     let mut costs = vec![0.0_f64; users.len() + 1];
     let mut best_before = Vec::with_capacity(evidence.units);
@@ -107,13 +113,14 @@ fn shortest(evidence: &Evidence, owned: f64) -> Vec<Run> {
 }
 
 /// Whether the order of owners is no accident: hardly more runs than nodes, or neighbours follow each other more often than owners
-/// drawn at random would in one of a hundred cases. `owners` without repetitions.
+/// drawn at random would in one of a thousand cases. `owners` without repetitions.
 pub fn is_orderly(owners: &[usize], nodes: usize) -> bool {
+    // One range for each node, and one more at each end.
     if owners.len() <= nodes + 2 {
         return true;
     }
     let follows = owners.windows(2).filter(|pair| pair[1] == (pair[0] + 1) % nodes).count();
-    nodes > 2 && tail(owners.len() - 1, follows, 1.0 / (nodes as f64 - 1.0)) < 0.01
+    nodes > 2 && tail(owners.len() - 1, follows, 1.0 / (nodes as f64 - 1.0)) < 0.001
 }
 
 /// Probability of at least `k` successes in `n` trials.

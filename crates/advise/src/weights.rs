@@ -22,6 +22,11 @@ pub fn weights(latencies: &Latencies, workers: &[usize]) -> Option<Vec<(usize, u
     Some(weights.filter(|(_, pages)| *pages > 0).collect())
 }
 
+/// Whether all weights are the same.
+pub fn is_even(weights: &[(usize, u64)]) -> bool {
+    weights.windows(2).all(|pair| pair[0].1 == pair[1].1)
+}
+
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

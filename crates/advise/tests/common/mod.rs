@@ -6,6 +6,8 @@ use numamma_findings::{
 };
 use numamma_topology::{Contention, MachineModel, ModelNode};
 
+pub mod random;
+
 pub const PAGE: u64 = 4096;
 
 /// Nodes with 4 CPUs each, remote memory twice as far as local memory.
