@@ -8,6 +8,7 @@ use crate::blocks::{Blocks, best_cycle, equal};
 use crate::evidence::Evidence;
 use crate::layout::{Layout, Setting};
 use crate::model::Model;
+use crate::options::Affinity;
 use crate::predict::workers;
 use crate::runs::{Run, is_orderly, local_share, owned_share, runs};
 use crate::weights::{is_even, weights};
@@ -40,7 +41,12 @@ pub fn proposals(model: &Model<'_>, setting: &Setting<'_>, object: &ObjectUse) -
     let memory = &model.latencies.memory_nodes;
     let mut all = vec![(0, Layout::FirstTouch)];
     let evidence = Evidence::new(setting, object, &model.demand.included);
-    all.extend(setting.home(&accesses(setting, &object.instances)).map(|home| (1, Layout::Bind(home))));
+    let by_node = accesses(setting, &object.instances);
+    let mut homes = [Affinity::MostAccesses, Affinity::LeastCost]
+        .map(|affinity| Setting { affinity, ..*setting }.home(&by_node))
+        .to_vec();
+    homes.dedup();
+    all.extend(homes.into_iter().flatten().map(|home| (1, Layout::Bind(home))));
     all.extend(by_instance(setting, object).map(|layout| (1, layout)));
     all.push((2, Layout::Interleave(memory.clone())));
     let workers = workers(model, setting.thread_nodes);
