@@ -8,6 +8,8 @@
 mod accesses;
 mod comparison;
 mod for_comparison;
+mod placement;
+mod prediction;
 mod statistics;
 mod usage;
 
@@ -21,6 +23,8 @@ pub use comparison::{
     Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
 pub use for_comparison::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
+pub use placement::{LineToChange, ObjectAdvice, PlanFindings, PolicyCost, Verdict};
+pub use prediction::{LinkLoad, NodeLoad, Prediction, Predictions, Uncertainty};
 pub use statistics::share_error;
 pub use usage::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, PhaseUse, ThreadUse, Usage};
 

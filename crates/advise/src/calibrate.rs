@@ -1,0 +1,85 @@
+//! Compute time and overlap from measured runs, where the recording holds counts without native time.
+
+use numamma_findings::Usage;
+use numamma_topology::MachineModel;
+
+use crate::error::AdviseError;
+use crate::model::Model;
+use crate::options::Options;
+use crate::predict::{Candidate, total};
+use crate::time::Otherwise;
+
+/// What measured runs say of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibration {
+    /// Seconds of wall time without accesses to memory.
+    pub compute_s: f64,
+    /// Loads that a thread has under way at once, at least 1.
+    pub overlap: f64,
+}
+
+/// Solves measured = compute + memory / overlap. One run tells one of the two: compute time if loads wait one after the other, or
+/// the overlap if that would leave less than none. Several placements tell both, by least squares.
+///
+/// # Errors
+/// If a placement cannot be predicted, or a measured time is no positive number.
+pub fn calibrate(
+    usage: &Usage,
+    machine: &MachineModel,
+    options: &Options,
+    runs: &[(Candidate, f64)],
+) -> Result<Calibration, AdviseError> {
+    let options = Options { calibration: None, ..options.clone() };
+    let model = Model::new(usage, machine, &options)?;
+    if !model.demand.memory_only {
+        return Err(AdviseError::Option(
+            "the recording holds the native time already: nothing is to be calibrated".into(),
+        ));
+    }
+    let mut points = Vec::new();
+    for (candidate, measured) in runs {
+        if !(measured.is_finite() && *measured > 0.0) {
+            return Err(AdviseError::Option("a measured time is no positive number".into()));
+        }
+        let thread_nodes = model.thread_nodes(&candidate.threads)?;
+        let traffic = total(&model, &thread_nodes, &candidate.layouts);
+        points.push((model.cost(&thread_nodes, &traffic, Otherwise::default()).time_s, *measured));
+    }
+    solve(&points).ok_or_else(|| AdviseError::Option("calibration needs a measured run".into()))
+}
+
+/// `points`: predicted time of memory, measured time.
+fn solve(points: &[(f64, f64)]) -> Option<Calibration> {
+    let n = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (memory, measured) = (mean(|point| point.0), mean(|point| point.1));
+    let spread: f64 = points.iter().map(|point| (point.0 - memory).powi(2)).sum();
+    let product: f64 = points.iter().map(|point| (point.0 - memory) * (point.1 - measured)).sum();
+    // Placements of the same time tell no more than one.
+    let slope = if spread > 1e-6 * memory * memory { (product / spread).clamp(0.0, 1.0) } else { 1.0 };
+    let compute_s = measured - slope * memory;
+    match points.is_empty() || memory <= 0.0 {
+        true => None,
+        false if slope <= 0.0 => None,
+        false if compute_s >= 0.0 => Some(Calibration { compute_s, overlap: 1.0 / slope }),
+        false => Some(Calibration { compute_s: 0.0, overlap: (memory / measured).max(1.0) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_tells_compute_time_or_overlap() {
+        assert_eq!(solve(&[(2.0, 5.0)]), Some(Calibration { compute_s: 3.0, overlap: 1.0 }));
+        assert_eq!(solve(&[(20.0, 5.0)]), Some(Calibration { compute_s: 0.0, overlap: 4.0 }));
+        assert_eq!(solve(&[]), None);
+    }
+
+    #[test]
+    fn two_runs_tell_both() {
+        let both = solve(&[(2.0, 4.0), (6.0, 6.0)]).expect("two placements");
+        assert!((both.compute_s - 3.0).abs() < 1e-9 && (both.overlap - 2.0).abs() < 1e-9, "{both:?}");
+    }
+}

@@ -1,0 +1,203 @@
+//! A plan for a run on a machine.
+
+use numamma_findings::{ObjectAdvice, PlanFindings, PolicyCost, Usage, Verdict};
+use numamma_plan::{Object, Pin, Plan};
+use numamma_topology::MachineModel;
+
+use crate::choose::{Assignment, SIMPLER, Standing, Weight, weigh};
+use crate::diagnose::{Case, line, sentence};
+use crate::error::AdviseError;
+use crate::layout::Layout;
+use crate::model::Model;
+use crate::options::{Options, ThreadPlacement};
+use crate::policy::{objects, words};
+use crate::predict::{Layouts, prediction, total};
+use crate::stability::{Stability, stability};
+use crate::target::named;
+use crate::text::text;
+
+/// Fewer resamplings with the same choice, and the advice is weak.
+const STABLE: f64 = 0.9;
+
+/// A plan, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanAdvice {
+    /// The plan.
+    pub plan: Plan,
+    /// What reports show; its text holds the same plan.
+    pub findings: PlanFindings,
+}
+
+/// One object as the plan has it.
+#[derive(Debug)]
+pub struct Planned {
+    /// What is said about it.
+    pub advice: ObjectAdvice,
+    /// What the plan says; empty if it stays where it is touched first.
+    pub objects: Vec<Object>,
+    /// A wrapper that the plan must know.
+    pub wrapper: Option<String>,
+}
+
+/// Plans.
+///
+/// # Errors
+/// What is missing or wrong, in one line.
+pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<PlanAdvice, AdviseError> {
+    let model = Model::new(usage, machine, options)?;
+    if model.latencies.memory_nodes.len() < 2 {
+        return Err(AdviseError::OneNode(machine.name.clone()));
+    }
+    let weights = weigh(&model);
+    let placements = match &options.threads {
+        ThreadPlacement::Best => vec![ThreadPlacement::Compact, ThreadPlacement::Scatter],
+        placement => vec![placement.clone()],
+    };
+    let thread_nodes =
+        placements.iter().map(|placement| model.thread_nodes(placement)).collect::<Result<Vec<_>, _>>()?;
+    let mut best: Option<(f64, usize, Assignment<'_>)> = None;
+    for (n, nodes) in thread_nodes.iter().enumerate() {
+        let mut assignment = Assignment::new(&model, model.setting(nodes), &weights);
+        assignment.choose();
+        let goal = assignment.goal(&assignment.traffic);
+        // The first is the simplest.
+        if best.as_ref().is_none_or(|best| goal * (1.0 + SIMPLER) < best.0) {
+            best = Some((goal, n, assignment));
+        }
+    }
+    let Some((_, n, assignment)) = best else { return Err(AdviseError::OneNode(machine.name.clone())) };
+    let (threads, nodes) = (&placements[n], &thread_nodes[n]);
+
+    let now = match model.holds_recorded() {
+        Ok(()) => ThreadPlacement::AsRecorded,
+        Err(_) => threads.clone(),
+    };
+    let now_nodes = model.thread_nodes(&now)?;
+    let now_layout = if now == ThreadPlacement::AsRecorded { Layout::AsRecorded } else { Layout::FirstTouch };
+    let now_traffic = total(&model, &now_nodes, &Layouts::All(now_layout));
+    let planned = planned(&model, &assignment, &weights);
+    let plan = Plan {
+        wrappers: wrappers(&planned),
+        pin: pin(threads),
+        objects: planned.iter().flat_map(|planned| planned.objects.clone()).collect(),
+        ..Plan::default()
+    };
+    let findings = PlanFindings {
+        machine: machine.name.clone(),
+        toml: String::new(),
+        now: prediction(&model, "now", &now, &now_nodes, &now_traffic),
+        planned: prediction(&model, "plan", threads, nodes, &assignment.traffic),
+        objects: planned.iter().map(|planned| planned.advice.clone()).collect(),
+        memory_only: model.demand.memory_only,
+        assumptions: model.demand.assumptions.clone(),
+    };
+    let toml = text(&plan, &planned, &findings);
+    Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })
+}
+
+fn pin(threads: &ThreadPlacement) -> Pin {
+    match threads {
+        ThreadPlacement::Best | ThreadPlacement::Compact => Pin::Compact,
+        ThreadPlacement::Scatter => Pin::Scatter,
+        ThreadPlacement::AsRecorded | ThreadPlacement::Nodes(_) => Pin::Free,
+    }
+}
+
+fn wrappers(planned: &[Planned]) -> Vec<String> {
+    let mut wrappers: Vec<String> = planned.iter().filter_map(|planned| planned.wrapper.clone()).collect();
+    wrappers.sort();
+    wrappers.dedup();
+    wrappers
+}
+
+/// All objects, those with most accesses to memory first.
+fn planned(model: &Model<'_>, assignment: &Assignment<'_>, weights: &[Weight]) -> Vec<Planned> {
+    let mut order: Vec<usize> = (0..weights.len()).filter(|&n| weights[n].share > 0.0).collect();
+    order.sort_by(|&a, &b| weights[b].share.total_cmp(&weights[a].share));
+    order.into_iter().map(|n| of_object(model, assignment, n, weights[n])).collect()
+}
+
+fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: Weight) -> Planned {
+    let object = &model.usage.objects[n];
+    let choice = assignment.choices.iter().position(|choice| choice.object == n);
+    let layout = choice.map_or(&Layout::FirstTouch, |at| {
+        let choice = &assignment.choices[at];
+        &choice.proposals[choice.chosen].layout
+    });
+    let setting = &assignment.setting;
+    let local = |layout: &Layout| {
+        let mut traffic = model.no_traffic();
+        model.add_traffic(&mut traffic, setting, object, layout);
+        traffic.local_share(setting.thread_nodes)
+    };
+    let interleave = Layout::Interleave(model.latencies.memory_nodes.clone());
+    let local = [&Layout::FirstTouch, &Layout::ByOwner, &interleave].map(local);
+    let case = Case { object, weight, layout, nodes: model.latencies.memory_nodes.len(), users: users(object), local };
+    let stable =
+        choice.map_or(Stability { confidence: 1.0, others: Vec::new() }, |at| stability(model, assignment, at));
+    let named = named(object, &model.usage.objects);
+    let is_advised = *layout != Layout::FirstTouch && named.is_some();
+    let map_pages = setting.unit_bytes() / 4096;
+    let objects = match &named {
+        Some(named) if is_advised => objects(&object.name, named, layout, &model.latencies, map_pages),
+        _ => Vec::new(),
+    };
+    let verdict = match weight.standing {
+        Standing::Unplaceable => Verdict::Unplaceable,
+        Standing::Cold => Verdict::Cold,
+        Standing::Small => Verdict::Small,
+        Standing::FewSamples => Verdict::Unknown,
+        Standing::Open if *layout == Layout::FirstTouch => Verdict::Right,
+        Standing::Open if named.is_none() => Verdict::Unplaceable,
+        Standing::Open if stable.confidence < STABLE => Verdict::Weak,
+        Standing::Open => Verdict::Advised,
+    };
+    let proposed = |at: usize| choice.map(|n| &assignment.choices[n].proposals[at].layout);
+    Planned {
+        advice: ObjectAdvice {
+            id: object.id,
+            name: object.name.clone(),
+            verdict,
+            diagnosis: sentence(&case),
+            policy: if is_advised { words(layout) } else { String::new() },
+            memory_share: weight.share,
+            samples: weight.samples,
+            local_now: local[0],
+            local_by_owner: local[1],
+            local_interleaved: local[2],
+            confidence: stable.confidence,
+            alternatives: stable.others.iter().filter_map(|&at| proposed(at)).map(words).collect(),
+            candidates: choice.map_or(Vec::new(), |at| candidates(assignment, at)),
+            line: line(&case).filter(|_| is_advised),
+        },
+        objects,
+        wrapper: named.and_then(|named| named.wrapper).filter(|_| is_advised),
+    }
+}
+
+/// Threads that use an object.
+fn users(object: &numamma_findings::ObjectUse) -> usize {
+    let uses = object.instances.iter().flat_map(|instance| &instance.pages).flat_map(|page| &page.by_thread);
+    let mut threads: Vec<usize> = uses.map(|of| of.thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    threads.len()
+}
+
+/// The proposals for one object, best first.
+fn candidates(assignment: &Assignment<'_>, n: usize) -> Vec<PolicyCost> {
+    let choice = &assignment.choices[n];
+    let others = assignment.others(n);
+    let cost = |(proposal, own): (&crate::proposals::Proposal, &crate::traffic::Traffic)| {
+        let mut all = others.clone();
+        all.add_all(own, 1.0);
+        PolicyCost {
+            policy: words(&proposal.layout),
+            time_s: assignment.time_s(&all),
+            local_share: own.local_share(assignment.setting.thread_nodes),
+        }
+    };
+    let mut costs: Vec<PolicyCost> = choice.proposals.iter().zip(&choice.traffic).map(cost).collect();
+    costs.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    costs
+}

@@ -1,0 +1,73 @@
+//! Plans for runs whose best placement is plain.
+
+mod common;
+
+use std::path::Path;
+
+use common::{PAGE, machine, object, timed, usage};
+use numamma_advise::{Options, plan, predict};
+use numamma_findings::{MemorySource, Verdict};
+use numamma_plan::{Nodes, Plan, Policy, Target};
+
+/// What the text says, without lines.
+fn read_back(toml: &str) -> Plan {
+    let mut plan = Plan::parse(toml, Path::new("")).unwrap_or_else(|error| panic!("{error}\n{toml}"));
+    plan.objects.iter_mut().for_each(|object| object.line = 0);
+    plan.pin_line = 0;
+    plan
+}
+
+/// T0 sets up two objects: one that 16 threads use in blocks, one that all use.
+#[test]
+fn blocks_and_what_is_shared() {
+    let mut counts = usage(16, MemorySource::CacheModel);
+    object(&mut counts, "field", 1024, |_| 0, |page| vec![((page / 64) as usize, 1000.0)]);
+    object(&mut counts, "table", 512, |_| 0, |_| (0..16).map(|thread| (thread, 40.0)).collect());
+    let advice = plan(&counts, &machine(4), &Options::default()).expect("a plan");
+    println!("{}", advice.findings.toml);
+    let policies: Vec<&Policy> = advice.plan.objects.iter().map(|object| &object.policy).collect();
+    assert_eq!(policies, [&Policy::Block(Nodes::All), &Policy::Interleave(Nodes::All)]);
+    assert!(
+        matches!(&advice.plan.objects[0].target, Target::Heap(Some(site)) if site.to_string() == "make_field solver.c:10")
+    );
+    assert_eq!(read_back(&advice.findings.toml), advice.plan);
+    let field = &advice.findings.objects[0];
+    assert_eq!((field.verdict, field.local_now, field.local_by_owner), (Verdict::Advised, 0.25, 1.0));
+    assert!(
+        field
+            .diagnosis
+            .contains("field is set up by T0 in init() at solver.c:31 and used by 16 threads in blocks of 1 MiB")
+    );
+    assert!(field.diagnosis.contains("75 % of its accesses are remote"), "{}", field.diagnosis);
+
+    // Under the plan, the prediction is the plan's own.
+    let options = Options { plan: Some(advice.plan.clone()), ..Options::default() };
+    let predicted = predict(&counts, &machine(4), &options).expect("predictions").candidates;
+    let of = |name: &str| predicted.iter().find(|of| of.name == name).expect("a candidate").time_s;
+    assert!((of("plan") / advice.findings.planned.time_s - 1.0).abs() < 1e-9);
+    assert!(of("plan") <= of("block") && of("block") < of("first touch") && of("plan") < of("interleave"));
+}
+
+#[test]
+fn what_lies_well_is_left() {
+    let mut counts = usage(16, MemorySource::CacheModel);
+    object(&mut counts, "field", 1024, |page| (page / 64) as usize, |page| vec![((page / 64) as usize, 1000.0)]);
+    let advice = plan(&counts, &machine(4), &Options::default()).expect("a plan");
+    assert!(advice.plan.objects.is_empty(), "{}", advice.findings.toml);
+    assert_eq!(advice.findings.objects[0].verdict, Verdict::Right);
+}
+
+/// A prediction of the run as it was is the run as it was.
+#[test]
+fn the_recorded_run_is_predicted_as_it_was() {
+    let mut counts = usage(8, MemorySource::CacheModel);
+    object(&mut counts, "field", 512, |_| 0, |page| vec![((page / 64) as usize, 1e6)]);
+    let times = timed(&counts, 5.0, 80.0);
+    let one = machine(1);
+    let options = Options { recorded: Some(one.clone()), ..Options::default() };
+    let predicted = predict(&times, &one, &options).expect("predictions");
+    let first = &predicted.candidates[0];
+    assert_eq!(first.name, "as recorded");
+    assert!((first.time_s / times.wall_s - 1.0).abs() < 1e-4, "{} of {}", first.time_s, times.wall_s);
+    assert_eq!(PAGE, times.page_bytes);
+}

@@ -1,0 +1,102 @@
+//! Where objects and threads should be, and why: the result of `numamma plan`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Prediction;
+
+/// A plan with its reasons.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanFindings {
+    /// The machine that it is for.
+    pub machine: String,
+    /// The text of the plan, with reasons as comments.
+    pub toml: String,
+    /// Objects with accesses to memory, most costly first.
+    pub objects: Vec<ObjectAdvice>,
+    /// The run without the plan.
+    pub now: Prediction,
+    /// The run under the plan.
+    pub planned: Prediction,
+    /// Whether times hold memory accesses alone.
+    pub memory_only: bool,
+    /// What is assumed because it is not known, one sentence each.
+    pub assumptions: Vec<String>,
+}
+
+/// What is said about an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The plan places it.
+    Advised,
+    /// The plan places it, but the samples could also call for another policy.
+    Weak,
+    /// It lies well where it is used first.
+    #[default]
+    Right,
+    /// Under 1 % of the accesses to memory.
+    Cold,
+    /// So small that caches hold it.
+    Small,
+    /// Too few samples.
+    Unknown,
+    /// Memory that no plan places: stacks and thread-local memory.
+    Unplaceable,
+}
+
+/// Advice about one object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ObjectAdvice {
+    /// Id in [`crate::Findings::objects`].
+    pub id: usize,
+    /// Name in reports.
+    pub name: String,
+    /// What is said about it.
+    pub verdict: Verdict,
+    /// The reason, in one sentence.
+    pub diagnosis: String,
+    /// The policy as plans write it; empty if the plan does not place it.
+    pub policy: String,
+    /// Share of all accesses to memory.
+    pub memory_share: f64,
+    /// Samples of its accesses to memory.
+    pub samples: u64,
+    /// Local accesses to memory where it lies without the plan, 0..1.
+    pub local_now: f64,
+    /// The same if each page lies with its main user.
+    pub local_by_owner: f64,
+    /// The same if it is interleaved.
+    pub local_interleaved: f64,
+    /// Share of resamplings of the samples in which the same policy is chosen, 0..1.
+    pub confidence: f64,
+    /// Policies that other resamplings choose, most frequent first.
+    pub alternatives: Vec<String>,
+    /// Every policy that was compared, best first.
+    pub candidates: Vec<PolicyCost>,
+    /// The line to change instead, if it is known.
+    pub line: Option<LineToChange>,
+}
+
+/// One policy for one object, all others as planned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PolicyCost {
+    /// The policy as plans write it.
+    pub policy: String,
+    /// Predicted time of the run, seconds.
+    pub time_s: f64,
+    /// Local accesses of the object to memory, 0..1.
+    pub local_share: f64,
+}
+
+/// A line of the program, and what to do there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LineToChange {
+    /// Function.
+    pub function: String,
+    /// Source file.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// What to do.
+    pub change: String,
+}
