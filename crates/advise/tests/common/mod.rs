@@ -17,7 +17,6 @@ pub fn machine(nodes: usize) -> MachineModel {
         name: format!("{nodes}x4"),
         page_bytes: PAGE,
         nodes: vec![ModelNode { cpus: 4, threads_per_core: 1, ..ModelNode::default() }; nodes],
-        cpus: 1 << 16,
         latency_ns: (0..nodes).map(|from| (0..nodes).map(|to| latency(from, to)).collect()).collect(),
         contention: vec![
             Contention { cpus: 1, latency_ns: 80.0 },
@@ -44,7 +43,6 @@ pub fn amd48() -> MachineModel {
         huge_page_bytes: Some(2 << 20),
         ghz: Some(ghz),
         nodes: vec![ModelNode { cpus: 6, threads_per_core: 1, ..ModelNode::default() }; 8],
-        cpus: 1 << 16,
         latency_ns: (0..8).map(|from| (0..8).map(|to| latency(from, to)).collect()).collect(),
         contention: vec![
             Contention { cpus: 1, latency_ns: 155.0 / ghz },
