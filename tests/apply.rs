@@ -94,6 +94,22 @@ fn objects_are_found_by_name() {
 }
 
 #[test]
+fn a_member_of_a_structure_is_placed_by_its_name() {
+    let place = Place::together();
+    let source = "static struct { int n; double left[1 << 18], right[1 << 18]; } grid;
+        int main(void) {
+            for (int i = 0; i < 1 << 18; i++) { grid.left[i] = i; grid.right[i] = i; }
+            return grid.n;
+        }";
+    let program = place.compile("gcc", "structure", source, &["-O0", "-g"]);
+    let plan = "version = 1\nmode = \"strict\"\n[[object]]\nstatic = \"grid.right\"\npolicy = \"interleave\"\n";
+    let applied = apply(&place, Some(plan), &[], &[&program]);
+    assert_eq!(applied.outcome.shell_status(), 0, "{}", applied.outcome);
+    applied.is_placed("grid.right", 1);
+    assert!((511..=513).contains(&applied.pages("grid.right")), "{:#}", applied.report);
+}
+
+#[test]
 fn one_policy_for_everything() {
     let place = Place::together();
     let program = objects(&place, &[]);

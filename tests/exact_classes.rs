@@ -171,6 +171,24 @@ fn fortran_commons() {
     });
 }
 
+/// Members that have pages of their own are objects; what lies between them is of the structure.
+#[test]
+fn large_members_of_structures() {
+    let source = r"
+        static struct { long step; double left[1024]; char tag[16]; double right[2048]; } volatile grid;
+        int main(void) {
+            for (int i = 0; i < 1024; i++) grid.left[i] = i;
+            for (int k = 0; k < 3; k++) for (int i = 0; i < 2048; i++) grid.right[i] += 1;
+            for (int i = 0; i < 100; i++) grid.step += 1;
+            return 0;
+        }";
+    each_way("large_members_of_structures", "c", source, &[], |way, report| {
+        assert_eq!(report.accesses_of("grid.left"), (0.0, 1024.0), "{way:?}");
+        assert_eq!(report.accesses_of("grid.right"), (6144.0, 6144.0), "{way:?}");
+        assert_eq!(report.accesses_of("grid"), (100.0, 100.0), "{way:?}");
+    });
+}
+
 #[test]
 fn atomics() {
     let source = r"

@@ -35,6 +35,9 @@ pub struct Member {
     pub type_name: Option<String>,
 }
 
+/// Bytes of a member of a structure that is an object of its own: smaller ones share their page with others, and cannot be placed.
+const DIVIDED: u64 = 4096;
+
 /// What an array is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element {
@@ -84,8 +87,8 @@ impl Variable {
         self.address.saturating_add(self.size)
     }
 
-    /// The members of a common block as variables of their own, `/block/ member`; none of those that share their storage with
-    /// others.
+    /// The parts that are objects of their own: the members of a common block, `/block/ member`, and those of a structure that have
+    /// pages of their own, `structure.member`, if there are several. None of those that share their storage with others.
     pub fn parts(&self) -> impl Iterator<Item = Variable> {
         self.members.iter().filter_map(|member| self.part(member))
     }
@@ -102,8 +105,13 @@ impl Variable {
         let end = |member: &Member| member.offset.saturating_add(member.size.max(1));
         let meets = |other: &&Member| other.offset < end(member) && member.offset < end(other);
         let is_apart = member.size > 0 && end(member) <= self.size && self.members.iter().filter(meets).count() == 1;
-        (self.kind == VariableKind::CommonBlock && is_apart).then(|| Variable {
-            name: format!("{} {}", self.name, member.name),
+        let separator = match self.kind {
+            VariableKind::CommonBlock => ' ',
+            VariableKind::Object if self.is_divided() && member.size >= DIVIDED => '.',
+            _ => return None,
+        };
+        is_apart.then(|| Variable {
+            name: format!("{}{separator}{}", self.name, member.name),
             symbol: String::new(),
             address: self.address.saturating_add(member.offset),
             size: member.size,
@@ -112,6 +120,12 @@ impl Variable {
             members: Vec::new(),
             ..self.clone()
         })
+    }
+
+    /// Whether it is one structure with several members that have pages of their own.
+    fn is_divided(&self) -> bool {
+        let is_array = self.element.as_ref().is_some_and(|element| !element.dimensions.is_empty());
+        !is_array && self.members.iter().filter(|member| member.size >= DIVIDED).count() > 1
     }
 
     /// The member that holds the byte `offset` bytes from the start; for an array of structures, of whichever element.
