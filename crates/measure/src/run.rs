@@ -8,7 +8,7 @@ use numamma_topology::{Machine, MachineModel, Node, list};
 use crate::caches;
 use crate::chase::{Chase, Cycle};
 use crate::error::MeasureError;
-use crate::estimate::{Estimate, repeat};
+use crate::estimate::{Estimate, LEAST, repeat};
 use crate::measurement::{CoreLatencies, Footprint, Loaded, Matrix, Measurement, date};
 use crate::stream::{Kind, rate, under_load};
 use crate::system::{Region, allowed_cpus, on_cpu};
@@ -52,6 +52,9 @@ const SMALLEST_FOOTPRINT: u64 = 64 << 20;
 const LARGEST_FOOTPRINT: u64 = 1 << 30;
 /// Of the largest cache that one CPU reaches.
 const CACHE_MULTIPLE: u64 = 4;
+
+/// Samples of a chase at least: they are short, and another program's turn on this CPU is over before all have been taken.
+const CHASES: usize = 40;
 
 /// Called with the share that is done and what comes next.
 pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
@@ -238,7 +241,7 @@ impl<'a> Run<'a> {
         let start = (cpu as usize * 7919) % lines * (self.cycle.line_bytes() / size_of::<u64>());
         on_cpu(cpu, || {
             let mut chase = Chase::new(links, start, sample_time(time));
-            repeat(time, || chase.sample())
+            repeat(time, CHASES, || chase.sample())
         })
     }
 
@@ -267,7 +270,7 @@ impl<'a> Run<'a> {
                 let cycle = Cycle::new(bytes, line);
                 cycle.write(region);
                 let mut chase = Chase::new(&region[..cycle.words()], 0, sample_time(time));
-                repeat(time, || chase.sample())
+                repeat(time, CHASES, || chase.sample())
             });
             points.extend(estimate.map(|latency_ns| Footprint { bytes: bytes as u64, latency_ns }));
             self.advance(each, "caches");
@@ -307,12 +310,12 @@ impl<'a> Run<'a> {
             for (matrix, kind) in matrices.into_iter().zip([Kind::Read, Kind::Write, Kind::Copy]) {
                 let what = format!("{kind:?} bandwidth from node {} to node {node}", self.places[from].id);
                 self.advance(bandwidth, &what.to_lowercase());
-                matrix[from][to] = Some(repeat(time, || rate(kind, &cpus, &mut region, window(time))));
+                matrix[from][to] = Some(repeat(time, LEAST, || rate(kind, &cpus, &mut region, window(time))));
             }
         }
         let cpus: Vec<u32> = self.places.iter().flat_map(|place| place.cpus.iter().copied()).collect();
         self.advance(bandwidth, &format!("read bandwidth of node {node}"));
-        measurement.node_gbs[to] = Some(repeat(time, || rate(Kind::Read, &cpus, &mut region, window(time))));
+        measurement.node_gbs[to] = Some(repeat(time, LEAST, || rate(Kind::Read, &cpus, &mut region, window(time))));
         Ok(())
     }
 
@@ -380,7 +383,7 @@ impl<'a> Run<'a> {
 
 /// Of a chase: short, so that most samples are of moments when nothing else ran here.
 fn sample_time(time: Duration) -> Duration {
-    (time / 32).clamp(Duration::from_micros(200), Duration::from_millis(2))
+    (time / 64).clamp(Duration::from_micros(100), Duration::from_micros(500))
 }
 
 /// Of threads that stream: they must all be under way for most of it.
