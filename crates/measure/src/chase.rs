@@ -47,7 +47,7 @@ fn sattolo(count: usize) -> Vec<u32> {
         random ^= random >> 7;
         random ^= random << 17;
         // The upper half times the bound: a number below it.
-        let other = ((random >> 32) * index as u64 >> 32) as usize;
+        let other = (((random >> 32) * index as u64) >> 32) as usize;
         items.swap(index, other);
     }
     items

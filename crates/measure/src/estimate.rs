@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 /// From 6 on a 95 % interval of the median exists; a few more let it leave out the outermost samples.
-const LEAST: usize = 10;
-const MOST: usize = 200;
+pub(crate) const LEAST: usize = 10;
+const MOST: usize = 400;
 /// Where one sample takes longer than all were to take.
 const FEWEST: usize = 3;
 /// Half the interval in relation to the median, below which an estimate is stable.
@@ -60,14 +60,14 @@ fn outside(count: usize) -> usize {
     }
 }
 
-/// Takes samples until their median is stable, for `time` or a little longer.
-pub(crate) fn repeat(time: Duration, mut sample: impl FnMut() -> f64) -> Estimate {
+/// Takes at least so many samples until their median is stable, for `time` or a little longer.
+pub(crate) fn repeat(time: Duration, least: usize, mut sample: impl FnMut() -> f64) -> Estimate {
     let end = Instant::now() + time;
     let mut samples = Vec::new();
     loop {
         samples.push(sample());
         let late = Instant::now() >= end + time;
-        if samples.len() < if late { FEWEST } else { LEAST } {
+        if samples.len() < if late { FEWEST } else { least } {
             continue;
         }
         if let Some(estimate) = Estimate::of(&samples)
@@ -102,13 +102,13 @@ mod tests {
     #[test]
     fn repeats_end() {
         let mut calls = 0;
-        let steady = repeat(Duration::from_secs(60), || {
+        let steady = repeat(Duration::from_secs(60), LEAST, || {
             calls += 1;
             7.0
         });
         assert_eq!((steady.median, steady.samples, steady.stable, calls), (7.0, LEAST, true, LEAST));
         let mut value = 0.0;
-        let unsteady = repeat(Duration::ZERO, || {
+        let unsteady = repeat(Duration::ZERO, LEAST, || {
             value += 1.0;
             value
         });

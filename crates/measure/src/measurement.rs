@@ -109,13 +109,19 @@ impl Measurement {
         model.latency_ns = values(&self.latency_ns).ok_or_else(|| LatencyUnknown {
             reason: format!("not all pairs of nodes could be measured; {}", self.notes.join("; ")),
         })?;
-        model.bandwidth_gbs = values(&self.read_gbs).unwrap_or_default();
-        for (node, gbs) in model.nodes.iter_mut().zip(&self.node_gbs) {
-            node.bandwidth_gbs = gbs.map(|estimate| rounded(estimate.median));
+        let all_cpus = machine.used_nodes().iter().zip(&self.cpus).all(|(node, cpus)| node.cpus.len() == cpus.len());
+        if all_cpus {
+            model.bandwidth_gbs = values(&self.read_gbs).unwrap_or_default();
+            for (node, gbs) in model.nodes.iter_mut().zip(&self.node_gbs) {
+                node.bandwidth_gbs = gbs.map(|estimate| rounded(estimate.median));
+            }
         }
         let point = |loaded: &Loaded| Contention { cpus: loaded.cpus, latency_ns: rounded(loaded.latency_ns.median) };
         model.contention = self.on_one_node.iter().map(point).collect();
-        model.source = format!("measured on {} by NumaMMA {}, {}", self.date, env!("CARGO_PKG_VERSION"), self.effort);
+        // Some CPUs of a node do not reach what all of them would.
+        let some = if all_cpus { "" } else { ", with some of the CPUs: no bandwidths" };
+        model.source =
+            format!("measured on {} by NumaMMA {}, {}{some}", self.date, env!("CARGO_PKG_VERSION"), self.effort);
         Ok(model)
     }
 

@@ -8,7 +8,7 @@ use numamma_topology::{Machine, MachineModel, Node, list};
 use crate::caches;
 use crate::chase::{Chase, Cycle};
 use crate::error::MeasureError;
-use crate::estimate::{Estimate, repeat};
+use crate::estimate::{Estimate, LEAST, repeat};
 use crate::measurement::{CoreLatencies, Footprint, Loaded, Matrix, Measurement, date};
 use crate::stream::{Kind, rate, under_load};
 use crate::system::{Region, allowed_cpus, on_cpu};
@@ -52,6 +52,14 @@ const SMALLEST_FOOTPRINT: u64 = 64 << 20;
 const LARGEST_FOOTPRINT: u64 = 1 << 30;
 /// Of the largest cache that one CPU reaches.
 const CACHE_MULTIPLE: u64 = 4;
+
+/// Samples of a chase at least: they are short, and another program's turn on this CPU is over before all have been taken.
+const CHASES: usize = 40;
+
+/// Turns of each CPU in which latencies are measured, and samples of a turn.
+const TURNS: u32 = 6;
+const MOST_TURNS: u32 = 30;
+const SAMPLES_OF_TURN: usize = 12;
 
 /// Called with the share that is done and what comes next.
 pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
@@ -234,12 +242,38 @@ impl<'a> Run<'a> {
 
     /// Latency from a CPU, beginning at a line of its own: no shared cache has the lines that others have just loaded.
     fn latency(&self, cpu: u32, links: &[u64], time: Duration) -> Option<Estimate> {
-        let lines = self.cycle.words() * size_of::<u64>() / self.cycle.line_bytes();
-        let start = (cpu as usize * 7919) % lines * (self.cycle.line_bytes() / size_of::<u64>());
+        let start = self.start(cpu);
         on_cpu(cpu, || {
             let mut chase = Chase::new(links, start, sample_time(time));
-            repeat(time, || chase.sample())
+            repeat(time, CHASES, || chase.sample())
         })
+    }
+
+    /// Latency from several CPUs, some samples of each in turn: what disturbs for a while disturbs a few samples of all, not all of one.
+    fn in_turns(&self, cpus: &[u32], links: &[u64], time: Duration) -> Vec<Option<Estimate>> {
+        let end = Instant::now() + time * cpus.len() as u32;
+        let mut samples: Vec<Vec<f64>> = vec![Vec::new(); cpus.len()];
+        let stable = |samples: &Vec<f64>| Estimate::of(samples).is_some_and(|estimate| estimate.stable);
+        for turn in 0..MOST_TURNS {
+            if turn >= TURNS && (Instant::now() >= end || samples.iter().all(stable)) {
+                break;
+            }
+            for (&cpu, samples) in cpus.iter().zip(&mut samples) {
+                let start = self.start(cpu.wrapping_add(turn * 31));
+                let more = on_cpu(cpu, || {
+                    let mut chase = Chase::new(links, start, sample_time(time));
+                    (0..SAMPLES_OF_TURN).map(|_| chase.sample()).collect::<Vec<f64>>()
+                });
+                samples.extend(more.into_iter().flatten());
+            }
+        }
+        samples.iter().map(|samples| Estimate::of(samples)).collect()
+    }
+
+    /// A line of the cycle.
+    fn start(&self, seed: u32) -> usize {
+        let words_per_line = self.cycle.line_bytes() / size_of::<u64>();
+        (seed as usize * 7919) % (self.cycle.words() / words_per_line) * words_per_line
     }
 
     fn caches(&mut self) -> Result<(Vec<Footprint>, Vec<crate::CacheStep>), MeasureError> {
@@ -267,7 +301,7 @@ impl<'a> Run<'a> {
                 let cycle = Cycle::new(bytes, line);
                 cycle.write(region);
                 let mut chase = Chase::new(&region[..cycle.words()], 0, sample_time(time));
-                repeat(time, || chase.sample())
+                repeat(time, CHASES, || chase.sample())
             });
             points.extend(estimate.map(|latency_ns| Footprint { bytes: bytes as u64, latency_ns }));
             self.advance(each, "caches");
@@ -288,14 +322,17 @@ impl<'a> Run<'a> {
         let mut region = self.linked(self.stream_bytes(to), &self.places[to])?;
         let links = self.cycle.words();
         let cores = measurement.cores.len().max(sources.len()) as f64 / sources.len() as f64;
-        for &from in &sources {
-            self.advance(latency, &format!("latency from node {} to node {node}", self.places[from].id));
-            let time = self.time(latency / cores);
-            let cpu = self.places[from].cpus[0];
-            measurement.latency_ns[from][to] = self.latency(cpu, &region[..links], time);
-            for core in measurement.cores.iter_mut().filter(|core| core.node == self.places[from].id) {
+        self.advance(0.0, &format!("latency of node {node}"));
+        let time = self.time(latency / cores);
+        let cpus: Vec<u32> = sources.iter().map(|&from| self.places[from].cpus[0]).collect();
+        let estimates = self.in_turns(&cpus, &region[..links], time);
+        for (&from, estimate) in sources.iter().zip(estimates) {
+            measurement.latency_ns[from][to] = estimate;
+            self.advance(latency, &format!("latency of node {node}"));
+            let (cpu, place) = (self.places[from].cpus[0], &self.places[from]);
+            for core in measurement.cores.iter_mut().filter(|core| core.node == place.id) {
                 core.latency_ns[to] = match core.cpu == cpu {
-                    true => measurement.latency_ns[from][to],
+                    true => estimate,
                     false => self.latency(core.cpu, &region[..links], time),
                 };
             }
@@ -307,12 +344,12 @@ impl<'a> Run<'a> {
             for (matrix, kind) in matrices.into_iter().zip([Kind::Read, Kind::Write, Kind::Copy]) {
                 let what = format!("{kind:?} bandwidth from node {} to node {node}", self.places[from].id);
                 self.advance(bandwidth, &what.to_lowercase());
-                matrix[from][to] = Some(repeat(time, || rate(kind, &cpus, &mut region, window(time))));
+                matrix[from][to] = Some(repeat(time, LEAST, || rate(kind, &cpus, &mut region, window(time))));
             }
         }
         let cpus: Vec<u32> = self.places.iter().flat_map(|place| place.cpus.iter().copied()).collect();
         self.advance(bandwidth, &format!("read bandwidth of node {node}"));
-        measurement.node_gbs[to] = Some(repeat(time, || rate(Kind::Read, &cpus, &mut region, window(time))));
+        measurement.node_gbs[to] = Some(repeat(time, LEAST, || rate(Kind::Read, &cpus, &mut region, window(time))));
         Ok(())
     }
 
@@ -380,7 +417,7 @@ impl<'a> Run<'a> {
 
 /// Of a chase: short, so that most samples are of moments when nothing else ran here.
 fn sample_time(time: Duration) -> Duration {
-    (time / 32).clamp(Duration::from_micros(200), Duration::from_millis(2))
+    (time / 64).clamp(Duration::from_micros(100), Duration::from_micros(500))
 }
 
 /// Of threads that stream: they must all be under way for most of it.

@@ -18,7 +18,7 @@ pub fn render_measurement(measurement: &Measurement, style: Style) -> String {
         ("Latency, ns", &m.latency_ns),
         ("Read bandwidth, GB/s", &m.read_gbs),
         ("Write bandwidth, GB/s", &m.write_gbs),
-        ("Copy bandwidth, GB/s read and written", &m.copy_gbs),
+        ("Copy bandwidth, GB/s both ways", &m.copy_gbs),
     ];
     for (title, cells) in tables {
         if cells.iter().flatten().any(Option::is_some) {

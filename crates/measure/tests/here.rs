@@ -39,7 +39,7 @@ fn everything_is_measured() {
     assert_eq!(machines::parse(&machines::to_toml(&model)).unwrap(), model, "{model:?}");
     for unicode in [true, false] {
         let text = render_measurement(&measurement, Style { width: 80, unicode });
-        assert!(text.lines().all(|line| line.chars().count() <= 100 && line.trim_end() == line), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80 && line.trim_end() == line), "{text}");
         assert_eq!(text.is_ascii(), !unicode, "{text}");
     }
     assert!(serde_json::to_string(&measurement).is_ok());
@@ -64,6 +64,8 @@ fn the_mask_is_respected() {
     assert_eq!(measurement.cpus.iter().flatten().collect::<Vec<_>>(), [&cpu]);
     assert_eq!(measurement.on_one_node.len(), 1);
     if machine.online_cpus().count() > 1 {
+        let model = measurement.model(&machine).unwrap();
+        assert!(model.bandwidth_gbs.is_empty() && model.source.contains("some of the CPUs"), "{model:?}");
         assert!(measurement.notes.iter().any(|note| note.contains("this process may use")), "{:?}", measurement.notes);
     }
 }

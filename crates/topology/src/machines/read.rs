@@ -186,7 +186,7 @@ impl Reader<'_> {
         }
         let threads_per_core = node.threads_per_core.as_ref().map_or(1, |threads| {
             let count = *threads.get_ref();
-            if count == 0 || node.cpus % count != 0 {
+            if count == 0 || !node.cpus.is_multiple_of(count) {
                 let message = format!("threads_per_core: {} CPUs are no cores of {count} threads each", node.cpus);
                 self.fault(threads, message);
             }
