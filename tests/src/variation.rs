@@ -166,7 +166,7 @@ mod tests {
         let zero = json!({"a": 0.0, "b": 0.0});
         let recording = json!({"complete": true, "threads": 2, "data_samples": 1, "matched_cost": 1.0});
         let comparison = json!({
-            "version": 1, "a": recording, "b": recording, "notes": [], "total": {"cost": zero},
+            "version": 1, "a": recording, "b": recording, "more_a": [], "more_b": [], "notes": [], "total": {"cost": zero, "wall": zero, "wall_time": zero},
             "comparable": {"cost": false, "accesses": true, "counts": false, "remote": false, "pages": true},
             "objects": [{
                 "name": "x", "kind": "heap", "matched": {"by": "address", "a": 0, "b": 0},

@@ -35,7 +35,14 @@ pub struct Member {
     pub type_name: Option<String>,
 }
 
-/// Bytes of a member of a structure that is an object of its own: smaller ones share their page with others, and cannot be placed.
+impl Member {
+    /// Bytes from the start of the variable to its end.
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size.max(1))
+    }
+}
+
+/// Members of that many bytes have pages of their own, which can be placed: a structure with several of them is many objects.
 const DIVIDED: u64 = 4096;
 
 /// What an array is made of.
@@ -87,34 +94,38 @@ impl Variable {
         self.address.saturating_add(self.size)
     }
 
-    /// The parts that are objects of their own: the members of a common block, `/block/ member`, and those of a structure that have
-    /// pages of their own, `structure.member`, if there are several. None of those that share their storage with others.
+    /// The parts that are objects of their own: the members of a common block, `/block/ member`, but for those that share their storage
+    /// with others; and all members of a structure of which several have pages of their own, `structure.member`.
     pub fn parts(&self) -> impl Iterator<Item = Variable> {
-        self.members.iter().filter_map(|member| self.part(member))
+        let divided = self.is_divided();
+        (0..self.members.len()).filter_map(move |index| self.part(index, divided))
     }
 
     /// The one of them that holds the byte at an address.
     #[must_use]
     pub fn part_at(&self, address: u64) -> Option<Variable> {
         let offset = address.checked_sub(self.address)?;
-        let member = self.members.iter().rfind(|member| member.offset <= offset)?;
-        self.part(member).filter(|part| part.end() > address)
+        let index = self.members.iter().rposition(|member| member.offset <= offset)?;
+        self.part(index, self.is_divided()).filter(|part| part.end() > address)
     }
 
-    fn part(&self, member: &Member) -> Option<Variable> {
-        let end = |member: &Member| member.offset.saturating_add(member.size.max(1));
-        let meets = |other: &&Member| other.offset < end(member) && member.offset < end(other);
-        let is_apart = member.size > 0 && end(member) <= self.size && self.members.iter().filter(meets).count() == 1;
-        let separator = match self.kind {
-            VariableKind::CommonBlock => ' ',
-            VariableKind::Object if self.is_divided() && member.size >= DIVIDED => '.',
+    fn part(&self, index: usize, divided: bool) -> Option<Variable> {
+        let member = &self.members[index];
+        let (separator, end) = match self.kind {
+            VariableKind::CommonBlock => {
+                let meets = |other: &&Member| other.offset < member.end() && member.offset < other.end();
+                let is_apart = member.size > 0 && self.members.iter().filter(meets).count() == 1;
+                (' ', Some(member.end()).filter(|&end| is_apart && end <= self.size)?)
+            }
+            // With what lies between it and the next, so that each byte has one object.
+            VariableKind::Object if divided => ('.', self.members.get(index + 1).map_or(self.size, |next| next.offset)),
             _ => return None,
         };
-        is_apart.then(|| Variable {
+        Some(Variable {
             name: format!("{}{separator}{}", self.name, member.name),
             symbol: String::new(),
             address: self.address.saturating_add(member.offset),
-            size: member.size,
+            size: end - member.offset,
             type_name: member.type_name.clone(),
             element: None,
             members: Vec::new(),
@@ -122,10 +133,14 @@ impl Variable {
         })
     }
 
-    /// Whether it is one structure with several members that have pages of their own.
+    /// Whether it is one structure with several members that have pages of their own, and none that share their storage.
     fn is_divided(&self) -> bool {
         let is_array = self.element.as_ref().is_some_and(|element| !element.dimensions.is_empty());
-        !is_array && self.members.iter().filter(|member| member.size >= DIVIDED).count() > 1
+        let apart = self.members.windows(2).all(|pair| pair[0].end() <= pair[1].offset);
+        let starts = self.members.first().is_some_and(|member| member.offset == 0);
+        let ends = self.members.last().is_some_and(|member| member.end() <= self.size);
+        let large = self.members.iter().filter(|member| member.size >= DIVIDED).count();
+        !is_array && starts && apart && ends && large > 1
     }
 
     /// The member that holds the byte `offset` bytes from the start; for an array of structures, of whichever element.
