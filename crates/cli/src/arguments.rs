@@ -153,6 +153,9 @@ pub struct Compare {
     /// Recording that owners of pages are measured by; fuller is the one with more samples
     #[arg(long, value_name = "WHICH", default_value = "fuller", value_parser = ["fuller", "a", "b"])]
     pub reference: String,
+    /// The plan that B ran under: what it promised, and what was reached
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
     /// Rows of each table, 0 for all [default: 20]
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,

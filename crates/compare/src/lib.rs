@@ -15,6 +15,7 @@ mod matching;
 mod notes;
 mod objects;
 mod ownership;
+mod promise;
 mod runs;
 mod threads;
 
@@ -22,6 +23,7 @@ use numamma_findings::{
     COMPARISON_VERSION, Comparable, Comparison, Findings, ForComparison, Match, Matched, Pair, Recording,
     RemoteSamples, Side, TotalChange,
 };
+pub use promise::promise;
 
 use change::{change, time_change};
 use runs::{Runs, comparable_runs};
@@ -94,6 +96,7 @@ pub fn compare(a: &[Input<'_>], b: &[Input<'_>], reference: Reference) -> Compar
         only_a: objects::alone(a, matched.iter().map(|matched| matched.a)),
         only_b: objects::alone(b, matched.iter().map(|matched| matched.b)),
         ownership: comparable.pages.then(|| ownership::ownership(a, b, &matched, reference, &threads)),
+        promise: None,
     }
 }
 

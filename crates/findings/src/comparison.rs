@@ -42,6 +42,32 @@ pub struct Comparison {
     pub only_b: Vec<Unmatched>,
     /// How far both agree on who owns the pages; `None` where pages cannot be compared.
     pub ownership: Option<Ownership>,
+    /// What a plan promised beside what was reached; `None` unless a plan was named that says what it is to bring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
+}
+
+/// What a plan promised for recording B, and what B reached. Times are parts of the time of A.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// The machine that it was predicted for.
+    pub machine: String,
+    /// Promised time, as a part of the time without the plan; `None` where no time of the whole run was predicted.
+    pub time: Option<f64>,
+    /// Lower end of its 95 % interval.
+    pub time_low: Option<f64>,
+    /// Upper end.
+    pub time_high: Option<f64>,
+    /// Wall time of B as a part of that of A.
+    pub time_reached: Option<f64>,
+    /// Half-width of the 95 % interval of `time_reached`; `None` of one recording each.
+    pub time_error: Option<f64>,
+    /// Whether what was reached is in the promised interval, or its error reaches there; `None` where one is not known.
+    pub time_kept: Option<bool>,
+    /// Promised remote part of the accesses to memory, 0..1.
+    pub remote: f64,
+    /// Remote part of the accesses of B; `None` where no page's node is known.
+    pub remote_reached: Option<f64>,
 }
 
 /// One of the two recordings.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use accesses::Accesses;
 pub use comparison::{
     AccessChange, Agreement, Bases, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Match,
-    Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
+    Matched, Note, ObjectChange, Ownership, Pair, Promise, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
 pub use for_comparison::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
 pub use placement::{LineToChange, ObjectAdvice, PlanFindings, PolicyCost, Verdict};

@@ -26,7 +26,7 @@ mod whole;
 pub use compiled::{Compiled, Marker, RuleName};
 pub use error::{Fault, PlanError};
 pub use lay::{Run, lay};
-pub use model::{Gather, InPhase, Nodes, Object, PageSize, Phase, Pin, Plan, Policy, Site, Target};
+pub use model::{Gather, InPhase, Nodes, Object, PageSize, Phase, Pin, Plan, Policy, Predicted, Site, Target};
 pub use places::{Places, Unit};
 pub use resolve::{Files, resolve};
 pub use size::{format_size, parse_size};

@@ -24,6 +24,27 @@ pub struct Plan {
     pub objects: Vec<Object>,
     /// Phases of the program, in the order of the text.
     pub phases: Vec<Phase>,
+    /// What the plan was predicted to bring, if it was made from a recording.
+    pub predicted: Option<Predicted>,
+}
+
+/// What a plan was predicted to bring: it changes nothing, and a comparison holds it against what was reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Predicted {
+    /// The machine that it was predicted for.
+    pub machine: String,
+    /// Seconds of the run without the plan; `None` where times were predicted of accesses to memory alone.
+    pub now_s: Option<f64>,
+    /// Seconds of the run under the plan.
+    pub planned_s: Option<f64>,
+    /// Lower end of the 95 % interval of `planned_s`.
+    pub low_s: Option<f64>,
+    /// Upper end of it.
+    pub high_s: Option<f64>,
+    /// Remote part of the accesses to memory without the plan, 0..1.
+    pub remote_now: f64,
+    /// The same under the plan.
+    pub remote_planned: f64,
 }
 
 /// A part of the run in which objects may lie elsewhere.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::{Fault, PlanError};
-use crate::model::{Gather, InPhase, Nodes, Object, PageSize, Phase, Pin, Plan, Policy, Site, Target};
+use crate::model::{Gather, InPhase, Nodes, Object, PageSize, Phase, Pin, Plan, Policy, Predicted, Site, Target};
 use crate::places::Places;
 use crate::size::{format_size, parse_size};
 
@@ -40,6 +40,19 @@ struct Text {
     objects: Vec<Spanned<ObjectText>>,
     #[serde(default, rename = "phase")]
     phases: Vec<Spanned<PhaseText>>,
+    predicted: Option<Spanned<PredictedText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PredictedText {
+    machine: String,
+    now: Option<f64>,
+    planned: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    remote_now: f64,
+    remote_planned: f64,
 }
 
 #[derive(Deserialize)]
@@ -227,6 +240,7 @@ impl Reader<'_> {
         let pin = text.threads.map_or(Pin::Free, |threads| self.pin(&threads.into_inner().pin));
         let phases = self.phases(&text.phases);
         let objects = text.objects.into_iter().filter_map(|object| self.object(&object, &phases)).collect();
+        let predicted = text.predicted.map(|predicted| self.predicted(predicted));
         Plan {
             path: path.into(),
             strict,
@@ -236,6 +250,28 @@ impl Reader<'_> {
             pin_line,
             objects,
             phases,
+            predicted,
+        }
+    }
+
+    fn predicted(&mut self, text: Spanned<PredictedText>) -> Predicted {
+        let of = text.get_ref();
+        let is_wrong = |value: &f64| !value.is_finite() || *value < 0.0;
+        if [of.now, of.planned, of.low, of.high].iter().flatten().any(is_wrong) {
+            self.fault(&text, "predicted: times are seconds, 0 or more");
+        }
+        if [of.remote_now, of.remote_planned].iter().any(|share| !(0.0..=1.0).contains(share)) {
+            self.fault(&text, "predicted: remote shares are between 0 and 1");
+        }
+        let of = text.into_inner();
+        Predicted {
+            machine: of.machine,
+            now_s: of.now,
+            planned_s: of.planned,
+            low_s: of.low,
+            high_s: of.high,
+            remote_now: of.remote_now,
+            remote_planned: of.remote_planned,
         }
     }
 
@@ -629,6 +665,22 @@ impl Plan {
         if let Some(pin) = pin {
             let _ = writeln!(text, "\n[threads]\npin = {pin}");
         }
+        if let Some(predicted) = &self.predicted {
+            let _ = writeln!(text, "\n[predicted]\nmachine = {}", quoted(&predicted.machine));
+            let times = [
+                ("now", predicted.now_s),
+                ("planned", predicted.planned_s),
+                ("low", predicted.low_s),
+                ("high", predicted.high_s),
+            ];
+            for (key, seconds) in times {
+                if let Some(seconds) = seconds {
+                    let _ = writeln!(text, "{key} = {seconds:?}");
+                }
+            }
+            let _ = writeln!(text, "remote-now = {:?}", predicted.remote_now);
+            let _ = writeln!(text, "remote-planned = {:?}", predicted.remote_planned);
+        }
         for phase in &self.phases {
             let _ = writeln!(text, "\n[[phase]]\nname = {}", quoted(&phase.name));
             for (key, value) in [("function", &phase.function), ("module", &phase.module)] {
@@ -753,6 +805,15 @@ wrappers = ["my_alloc"]
 [threads]
 pin = ["0", "1", "4-5"]
 
+[predicted]
+machine = "amd-8x6"
+now = 103
+planned = 81.5
+low = 78.0
+high = 85.0
+remote-now = 0.75
+remote-planned = 0.0
+
 [[object]]
 name = "field"
 heap = "main master_init.c:15"
@@ -827,6 +888,18 @@ module = "libio.so"
         }
         again.phases.iter_mut().zip(&plan.phases).for_each(|(a, b)| a.line = b.line);
         assert_eq!(again, plan);
+    }
+
+    #[test]
+    fn what_is_predicted_must_be_possible() {
+        let with = |line: &str| {
+            let text = format!("version = 1\n[predicted]\nmachine = \"m\"\nremote-now = 0.5\n{line}\n");
+            read(&text).map(|plan| plan.predicted)
+        };
+        assert!(with("remote-planned = 0.5").unwrap().is_some_and(|of| of.now_s.is_none()));
+        assert!(with("remote-planned = 1.5").unwrap_err().contains("between 0 and 1"));
+        assert!(with("remote-planned = 0.5\nlow = -1").unwrap_err().contains("0 or more"));
+        assert!(with("").unwrap_err().contains("remote-planned"));
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use numamma_analyze::Analysis;
-use numamma_compare::{Input, Reference, compare};
+use numamma_compare::{Input, Reference, compare, promise};
 use numamma_findings::{Findings, ForComparison, Side};
+use numamma_plan::Plan;
 use numamma_report::{Options, render_comparison};
 use numamma_trace::Dataset;
 
@@ -59,6 +60,15 @@ pub fn run(arguments: Compare) -> Result<ExitCode, Failure> {
     })?;
     let read = |dirs: &[PathBuf]| dirs.iter().map(|dir| Analysed::read(dir)).collect::<Result<Vec<_>, _>>();
     let (a, b) = (read(a)?, read(b)?);
-    let comparison = compare(&inputs(&a), &inputs(&b), reference);
+    let mut comparison = compare(&inputs(&a), &inputs(&b), reference);
+    if let Some(file) = &arguments.plan {
+        let predicted = Plan::read(file)?.predicted.ok_or_else(|| {
+            Failure::new(format!(
+                "{}: has no [predicted]: only plans that `numamma plan` made promise something",
+                file.display()
+            ))
+        })?;
+        comparison.promise = Some(promise(&predicted, &comparison));
+    }
     terminal::write(|out| render_comparison(&comparison, &options, out))
 }

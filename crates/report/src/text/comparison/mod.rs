@@ -3,6 +3,7 @@
 mod change;
 mod objects;
 mod pages;
+mod promise;
 
 use numamma_findings::{Comparison, Recording};
 
@@ -27,6 +28,7 @@ pub fn render(comparison: &Comparison, options: &Options) -> String {
     out += &page.labelled("  in common", &in_common(comparison));
     out += "\n";
     out += &total(comparison, &page);
+    out += &promise::render(comparison, &page);
     out += &objects::both(comparison, options, &page);
     out += &objects::alone("In A alone", &comparison.only_a, options, &page);
     out += &objects::alone("In B alone", &comparison.only_b, options, &page);
