@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Overhead, Process, Remote, Run,
-    Sampler, Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
+    Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, MemoryAccesses, Object, Overhead, Process,
+    Remote, Run, Sampler, Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -268,6 +268,7 @@ fn object(
         samples: count.all.samples,
         cost: cost(&count.all, counters),
         accesses: accesses(number, counters),
+        memory: counters.memory_known.then(|| memory(&count.all, counters)),
         remote: Remote {
             reads: count.remote_reads,
             writes: count.remote_writes,
@@ -304,6 +305,12 @@ fn accesses(number: GroupId, counters: &Counters) -> Accesses {
         },
         ground: accuracy.map(|accuracy| accuracy.stated_ground(number, counters)),
     }
+}
+
+fn memory(count: &Count, counters: &Counters) -> MemoryAccesses {
+    let total = count.memory();
+    let share = ratio(total, counters.data.memory());
+    MemoryAccesses { reads: count.memory_reads, writes: count.memory_writes, total, share }
 }
 
 fn run(dataset: &Dataset, tables: &Tables) -> Run {
@@ -350,6 +357,7 @@ fn sampler(dataset: &Dataset, counters: &Counters) -> Sampler {
             after_s: of.after as f64 / 1e9,
             for_s: of.lasting.map(|time| time as f64 / 1e9),
         }),
+        caches: sampler.caches.clone(),
     }
 }
 
@@ -418,6 +426,7 @@ fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Threa
                 cost_s: count.cost as f64 / 1e9,
                 reads: count.reads,
                 writes: count.writes,
+                memory: counters.memory_known.then(|| count.memory()),
                 cpus: cpus.remove(&row.thread).unwrap_or_default(),
             }
         })

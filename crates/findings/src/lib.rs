@@ -8,6 +8,7 @@
 mod accesses;
 mod basis;
 mod comparison;
+mod memory;
 mod statistics;
 mod usage;
 
@@ -21,6 +22,7 @@ pub use comparison::{
     AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Grounds, Match,
     Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
+pub use memory::MemoryAccesses;
 pub use statistics::share_error;
 pub use usage::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, PhaseUse, ThreadUse, Usage};
 
@@ -137,6 +139,9 @@ pub struct Sampler {
     /// Accesses that were traced one by one; none if that was not asked for.
     #[serde(default)]
     pub trace: Option<Trace>,
+    /// The caches of the model that says which accesses reach memory, in the form of `--caches`; none if that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<String>,
 }
 
 /// What recording cost.
@@ -284,6 +289,9 @@ pub struct Object {
     pub cost: Cost,
     /// How often it was accessed.
     pub accesses: Accesses,
+    /// How many of these accesses reach memory, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryAccesses>,
     /// Accesses from another node than the page's.
     pub remote: Remote,
     /// Threads that accessed it, highest cost first.
@@ -510,6 +518,9 @@ pub struct Page {
     pub samples: u64,
     /// Estimated accesses by thread number.
     pub by_thread: BTreeMap<usize, f64>,
+    /// Accesses that reach memory, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<f64>,
     /// Thread that touched it first, if seen.
     pub first_touch_thread: Option<usize>,
 }
@@ -550,6 +561,9 @@ pub struct Thread {
     pub reads: f64,
     /// Estimated writes.
     pub writes: f64,
+    /// Accesses that reach memory, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<f64>,
     /// CPUs it ran on when sampled: cpu -> samples.
     pub cpus: BTreeMap<i32, u64>,
 }

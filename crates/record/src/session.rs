@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
 
-use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow};
+use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow, UNKNOWN};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bursts::counts::Counts as Estimate;
@@ -509,6 +509,7 @@ impl Session {
             site: NONE,
             burst: NONE,
             owner: NONE,
+            memory: UNKNOWN,
         }
     }
 

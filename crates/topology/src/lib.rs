@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod caches;
 mod choose;
 mod doctor;
 pub mod list;
@@ -20,6 +21,7 @@ mod probe;
 mod refusal;
 mod tree;
 
+pub use caches::{CacheModel, CacheShape, Prefetch};
 pub use choose::{Advice, Choice, Kind, Sampler, State, choose_sampler};
 pub use doctor::{Doctor, TickCost, render_doctor};
 pub use machine::{Cache, Cpu, Machine, Node, Performance};

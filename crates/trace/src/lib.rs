@@ -33,7 +33,7 @@ pub use meta::{Bursts, Controls, Cost, Meta, SamplerMeta, Trace};
 pub use schema::{
     ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, GroundRow, MarkerRow, ModuleRow, NONE,
     ObjectKind, ObjectRow, PageNodeRow, PartSampleRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
-    TraceRow,
+    TraceRow, UNKNOWN,
 };
 pub use table::{Column, Table};
 pub use writer::DatasetWriter;

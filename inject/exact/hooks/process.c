@@ -55,6 +55,11 @@ static inline void let_signals(uint64_t before)
     nmm_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
 }
 
+/* No handler finds a lock of the caches taken. */
+uint64_t nmc_guard(void) { return block_signals(); }
+
+void nmc_unguard(uint64_t before) { let_signals(before); }
+
 /* ---- Threads */
 
 static void end_thread(void *unused)

@@ -1,6 +1,6 @@
 //! What a burst saw becomes rows of the dataset: at the objects that are there at that moment.
 
-use numamma_trace::{Access, PartSampleRow, Rule};
+use numamma_trace::{Access, PartSampleRow, Rule, UNKNOWN};
 
 use super::survey::Stretch;
 use super::{Burst, Shared};
@@ -91,6 +91,7 @@ impl Session {
                 site,
                 burst: number as i32,
                 owner,
+                memory: UNKNOWN,
             });
         }
     }

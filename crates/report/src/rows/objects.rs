@@ -20,6 +20,7 @@ impl<'a> Selection<'a> {
             Sort::Cost => object.cost.seconds,
             Sort::Accesses => self.count(object.accesses.reads, object.accesses.writes),
             Sort::Remote => self.count(object.remote.reads, object.remote.writes),
+            Sort::Memory => object.memory.map_or(0.0, |memory| self.count(memory.reads, memory.writes)),
         }
     }
 

@@ -21,6 +21,8 @@ pub struct ThreadRow<'a> {
     pub cost_share: f64,
     /// Estimated reads and writes; those of one object are not told apart.
     pub accesses: ThreadAccesses,
+    /// Accesses that reach memory, if known; not split by object.
+    pub memory: Option<f64>,
     /// The object that costs it most and the share of its cost.
     pub hottest: Option<(&'a Object, f64)>,
 }
@@ -52,6 +54,7 @@ impl<'a> Selection<'a> {
         };
         self.order(rows, |row| match (self.options.sort, &row.accesses) {
             (Sort::Cost, _) => row.cost_s,
+            (Sort::Memory, _) => row.memory.unwrap_or_default(),
             (_, ThreadAccesses::Split(reads, writes)) => self.count(*reads, *writes),
             (_, ThreadAccesses::Total(total)) => *total,
         })
@@ -77,6 +80,7 @@ impl<'a> Selection<'a> {
             cost_s: finite(thread.cost_s),
             cost_share: ratio(thread.cost_s, total),
             accesses: ThreadAccesses::Split(finite(thread.reads), finite(thread.writes)),
+            memory: thread.memory.map(finite),
             hottest: hottest.get(&thread.thread).map(|(object, cost)| (*object, ratio(*cost, thread.cost_s).min(1.0))),
         })
         .collect()
@@ -93,6 +97,7 @@ impl<'a> Selection<'a> {
             cost_s: finite(object.cost.seconds) * finite(share.cost_share),
             cost_share: finite(share.cost_share),
             accesses: ThreadAccesses::Total(accesses * finite(share.access_share)),
+            memory: None,
             hottest: None,
         });
         rows.collect()

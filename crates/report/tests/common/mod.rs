@@ -36,6 +36,7 @@ pub fn findings() -> Findings {
             hooks: false,
             bursts: None,
             trace: None,
+            caches: None,
             controls: Default::default(),
         },
         samples: Samples {
@@ -172,6 +173,7 @@ fn detail() -> Detail {
             owner: Some(owner(page)),
             samples,
             by_thread,
+            memory: None,
             first_touch_thread: Some(0),
         }
     };
@@ -209,6 +211,7 @@ pub fn thread(thread: usize) -> Thread {
         cost_s: 11.8 - thread as f64 * 0.3,
         reads: 8_900.0,
         writes: 2_900.0 - thread as f64,
+        memory: None,
         cpus: (0..=thread as i32 * 3).map(|cpu| (cpu, 100)).collect(),
     }
 }
