@@ -39,7 +39,7 @@ static uint64_t last_sets;
 static uint32_t last_ways, depth, sockets, prefetch;
 static uint64_t *last; /* for each socket, each set: the lines, then their holders */
 
-static nmx_lock_t locks[LOCKS];
+static nmx_lock_t *locks; /* LOCKS of them, in front of the last level: in the child of a fork they are free at once */
 static struct nmc_private *threads[MOST_THREADS];
 static uint32_t threads_count;
 static nmx_lock_t threads_lock;
@@ -67,9 +67,10 @@ bool nmc_begin(const struct nmm_caches *shape)
     depth = 2 * last_ways;
     sockets = shape->sockets;
     prefetch = shape->prefetch;
-    last = map(sockets * last_sets * depth * 2 * sizeof *last);
-    if (last == NULL)
+    locks = map(LOCKS * sizeof *locks + sockets * last_sets * depth * 2 * sizeof *last);
+    if (locks == NULL)
         return false;
+    last = (uint64_t *)(locks + LOCKS);
     if (levels_count > 0) {
         nmc_model.first_mask = levels[0].sets_mask;
         nmc_model.first_ways = levels[0].ways;
@@ -370,7 +371,7 @@ static struct nmc_private *take_unused(void)
     return NULL;
 }
 
-struct nmc_private *nmc_new(void)
+struct nmc_private *nmc_new(uint32_t socket)
 {
     nmx_lock(&threads_lock);
     struct nmc_private *self = take_unused();
@@ -379,7 +380,7 @@ struct nmc_private *nmc_new(void)
         nmm_store(&self->taken, nmm_load_acquire(&self->posted));
     } else if (threads_count < MOST_THREADS && (self = map(sizeof *self + (lines_count + 1) * sizeof *self->lines)) != NULL) {
         self->number = threads_count;
-        self->socket = self->number % sockets;
+        self->socket = socket == NMC_IN_TURN ? self->number % sockets : socket;
         nmm_store_release(&threads[threads_count], self);
         nmm_store_release(&threads_count, threads_count + 1);
         /* What it holds is not known of all of its lines. */
@@ -402,8 +403,9 @@ void nmc_end(struct nmc_private *self)
 
 void nmc_reborn(void)
 {
-    /* The parent's are wiped, but by old kernels, which leave them as they were: no matter. */
-    memset(locks, 0, sizeof locks);
+    /* Old kernels wipe nothing: then the child goes on with what its parent's caches held. */
+    if (locks)
+        memset(locks, 0, LOCKS * sizeof *locks);
     threads_lock = 0;
     threads_count = 0;
 }

@@ -69,9 +69,10 @@ bool nmc_begin(const struct nmm_caches *shape);
 /* Whether there is a model. */
 static inline bool nmc_is_on(void) { return nmc_model.line_rest != 0; }
 
-/* The caches of a thread that begins; NULL if there is no memory for them. The thread gives them back when it ends. Neither is
+/* The caches of a thread that begins, on that socket; NULL if there is no memory for them. The thread gives them back when it ends. Neither is
  * interrupted by an access of the same thread. */
-struct nmc_private *nmc_new(void);
+#define NMC_IN_TURN (~0u) /* the sockets take turns */
+struct nmc_private *nmc_new(uint32_t socket);
 void nmc_end(struct nmc_private *self);
 
 /* In the child of a fork: it begins with empty caches. */

@@ -93,7 +93,7 @@ struct nmx_thread *nmx_begin_thread(void)
     table->places_count = FIRST_PLACES;
     table->places = map(FIRST_PLACES * sizeof *table->places);
     table->fine[0] = map(fine_part_bytes());
-    table->thread.caches = nmc_is_on() ? nmc_new() : NULL;
+    table->thread.caches = nmc_is_on() ? nmc_new(NMC_IN_TURN) : NULL;
     if (table->places == NULL || table->fine[0] == NULL || (nmc_is_on() && table->thread.caches == NULL)) {
         unmap_table(table);
         nmx_no_memory();

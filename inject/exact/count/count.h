@@ -48,6 +48,7 @@ struct nmx_thread {
     uint64_t string_next[2], string_end[2];
     struct nmx_table *table;
     struct nmc_private *caches; /* NULL: there is no model of caches */
+    int64_t rest;           /* natively with a model: accesses until the clock is looked at; `left` then has no access take the short way */
 };
 
 extern __thread struct nmx_thread *nmx_self;
