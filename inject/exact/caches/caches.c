@@ -208,9 +208,8 @@ static void put_last(const struct set *set, uint64_t entry, uint64_t holders)
         free++;
     if (free == depth) {
         free--;
-        /* Who held it is forgotten. With one thread that does not matter. */
-        if (nmm_load(&threads_count) > 1)
-            post_all(NULL, set->holders[free], (set->lines[free] >> 1) - 1, true);
+        /* Who held it is forgotten. */
+        post_all(NULL, set->holders[free], (set->lines[free] >> 1) - 1, true);
     }
     memmove(&set->lines[1], &set->lines[0], free * sizeof *set->lines);
     memmove(&set->holders[1], &set->holders[0], free * sizeof *set->holders);
@@ -242,11 +241,33 @@ static bool tell_others(const struct nmc_private *self, uint64_t number, uint64_
     return held;
 }
 
+/* Asks the last level for a line where there is one thread: nobody is to be told, and nobody else is at the sets. When a second one begins
+ * this one loses all that it holds, so it does not matter who held what until then. Whether it was not there. */
+static bool ask_alone(const struct nmc_private *self, uint64_t number, uint64_t line)
+{
+    uint64_t *lines = last_set(self->socket, number).lines;
+    uint64_t moved = entry_of(line) | 1;
+    for (uint32_t at = 0; at < last_ways; at++) {
+        const uint64_t next = lines[at];
+        lines[at] = moved;
+        if (is_of(next, line))
+            return false;
+        if (next == 0)
+            return true;
+        moved = next;
+    }
+    return true;
+}
+
 /* Asks the last level for a line, or, if the thread has it, to hold it alone (`has`: then the order of the lines stays). Whether it was not there; `alone`:
  * whether it is held alone now. */
 static bool ask(struct nmc_private *self, uint64_t line, bool write, bool has, bool *alone)
 {
     const uint64_t number = last_sets & (last_sets - 1) ? line % last_sets : line & (last_sets - 1);
+    if (nmm_load(&threads_count) == 1) {
+        *alone = true;
+        return ask_alone(self, number, line);
+    }
     const uint64_t own = 1ull << self->number % MASK_BITS;
     const uint64_t guard = nmc_guard();
     nmx_lock(&locks[number % LOCKS]);
