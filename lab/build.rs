@@ -6,11 +6,13 @@ use std::{env, fs};
 
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-g1", "-Wall", "-Wextra", "-Werror"];
 
-// The interface of QEMU and the knowledge of which instructions it takes apart are those of the exact sampler.
+// The interface of QEMU, the knowledge of which instructions it takes apart and the model of caches are those of the exact sampler.
 const EXACT: &str = "../inject/exact/plugin";
+const CACHES: &str = "../inject/exact/caches";
+const WIRE: &str = "../inject/wire/include";
 
 fn main() {
-    for path in ["plugin", "guest", "include", "build.rs", EXACT] {
+    for path in ["plugin", "guest", "include", "build.rs", EXACT, CACHES, WIRE, "../inject/exact/count/lock.h"] {
         println!("cargo:rerun-if-changed={path}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -23,7 +25,8 @@ fn main() {
     }
     // Not -z defs: QEMU itself has the functions that the plug-in calls.
     let mut command = compiler(&["-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-Wl,-z,now"]);
-    command.arg("-I").arg(EXACT).args(["plugin/plugin.c", "plugin/count.c"]).arg(Path::new(EXACT).join("code.c"));
+    command.args(["-I", EXACT, "-I", CACHES, "-I", WIRE]).args(["plugin/plugin.c", "plugin/count.c"]);
+    command.arg(Path::new(EXACT).join("code.c")).arg(Path::new(CACHES).join("caches.c"));
     run(command.arg("-o").arg(&plugin)).expect("the plug-in compiles");
     // A system without a static C library can build all but this: the lab says so when it is asked to run.
     let mut command = compiler(&["-static"]);

@@ -148,6 +148,7 @@ impl Made {
             cost: PERIOD,
             accesses: 1.0,
             basis: numamma_trace::NONE,
+            memory: numamma_trace::UNKNOWN,
         }
     }
 

@@ -207,6 +207,51 @@ fn remote_accesses_take_longer_by_their_distance() {
     assert!(far / near > 1.3, "{local} {near} {far}");
 }
 
+#[test]
+fn with_caches_only_what_reaches_memory_counts() {
+    if !applies("with_caches_only_what_reaches_memory_counts") {
+        return;
+    }
+    let place = Place::together();
+    let file = place.path("matrix.json");
+    // Line after line of 1 MiB, again and again.
+    let counted = |caches: &str| {
+        let run = four().arg("--matrix").arg(&file).args(["--caches", caches, "--"]).arg(probe());
+        run.args(["marked", "1", "3", "200000"]).run().success();
+        let matrix = matrix(&file);
+        assert_eq!((matrix["counts"].as_str(), matrix["astray"].as_u64()), (Some("memory"), Some(0)), "{matrix}");
+        assert!(matrix["caches"].as_str().is_some_and(|of| of.contains("sockets=4")), "{matrix}");
+        matrix["cpus"][1]["reads"][3].as_u64().expect("a count")
+    };
+    // They never stay, or from the first time on.
+    assert_eq!(counted("l1=16K:4,llc=256K:16"), 200_000);
+    let kept = counted("l1=16K:4,l2=128K:8,llc=8M:16");
+    assert!((16_000..=16_384).contains(&kept), "{kept}");
+    // All but the first line of each page, and only that, is there before.
+    let ahead = counted("l1=16K:4,l2=128K:8,llc=256K:16,prefetch=next");
+    assert!((200_000 / 64..200_000 / 60).contains(&ahead), "{ahead}");
+}
+
+#[test]
+fn a_node_that_serves_many_is_slower() {
+    if !applies("a_node_that_serves_many_is_slower") {
+        return;
+    }
+    let place = Place::alone();
+    const WRITES: f64 = 2_000.0;
+    const SERVICE: f64 = 200_000.0;
+    let took = |parts: [&str; 4]| {
+        let run = four().args(["--queue", "200000", "--"]).arg(probe()).arg("split");
+        nanoseconds(&run.args(parts).run().success())
+    };
+    let one = took(["0:0:2000", "1:0:2000", "2:0:2000", "3:0:2000"]);
+    // A busy host makes it longer.
+    let each = (0..3).map(|_| took(["0:0:2000", "1:1:2000", "2:2:2000", "3:3:2000"])).fold(f64::INFINITY, f64::min);
+    drop(place);
+    assert!(one > 0.98 * 4.0 * WRITES * SERVICE, "{one}");
+    assert!(each > 0.98 * WRITES * SERVICE && each < 0.8 * one, "{each} {one}");
+}
+
 // ---- The end
 
 /// Whatever runs for a lab with that process id: its folder is on every command line.
@@ -295,4 +340,6 @@ fn what_cannot_be_had_is_said_in_one_line() {
     refused(&["--dist", "10,5/20,10", "--", "true"], &["--dist", "11 to 254"]);
     refused(&["--memory", "100", "--", "true"], &["--memory", "128M"]);
     refused(&["--matrix", "/no/such/file", "--", "true"], &["/no/such/file"]);
+    refused(&["--caches", "auto", "--", "true"], &["--caches", "--matrix"]);
+    refused(&["--caches", "l1=1K:2", "--delay", "1", "--", "true"], &["--caches", "llc"]);
 }

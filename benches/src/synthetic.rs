@@ -15,7 +15,7 @@ use std::time::Instant;
 use numamma_trace::{
     ALL_TABLES, Access, BasisRow, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, MarkerRow, Meta, ModuleRow,
     NONE, ObjectRow, PageNodeRow, ProcessRow, Rule, SampleRow, SamplerMeta, SiteRow, Table, ThreadRow, TraceError,
-    TraceRow,
+    TraceRow, UNKNOWN,
 };
 
 use crate::Failure;
@@ -166,6 +166,7 @@ fn sample(rows: &mut Vec<SampleRow>, arrays: &[Array], shape: Shape, step: u64, 
             cost: if n > 0 { 0 } else { PERIOD },
             accesses: if known { 1.0 / (1 + shape.spread) as f32 } else { 0.0 },
             basis: NONE,
+            memory: UNKNOWN,
         });
         if !known {
             break;

@@ -46,7 +46,7 @@ const HOOKS: &[&str] = &[
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for path in ["count", "plugin", "hooks", "../wire/include", "../preload/base", "build.rs"] {
+    for path in ["caches", "count", "plugin", "hooks", "../wire/include", "../preload/base", "build.rs"] {
         println!("cargo:rerun-if-changed={path}");
     }
     for (variable, folder, flags) in
@@ -58,7 +58,7 @@ fn main() {
             fs::write(&library, b"").expect("an empty file can be written");
             continue;
         }
-        compile(&["count", folder], flags, &library);
+        compile(&["caches", "count", folder], flags, &library);
     }
 }
 

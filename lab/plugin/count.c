@@ -2,6 +2,7 @@
 #include "count.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,10 +10,21 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "caches.h"
 #include "numamma_lab.h"
+
+/* Who has to wait for longer lets others run, nanoseconds. */
+#define YIELDS 2000
 
 static struct lab_table *table;
 static double ticks_per_ns;
+static struct nmc_private *caches[LAB_CPUS];
+
+/* When a node has served all that it was asked for, in ticks. */
+static struct {
+    uint64_t free;
+    char unshared[56];
+} nodes[LAB_NODES] __attribute__((aligned(64)));
 
 static uint64_t now_ns(void)
 {
@@ -31,6 +43,24 @@ static void measure_ticks(void)
     ticks_per_ns = (double)(__rdtsc() - ticks) / (double)(end - begin);
 }
 
+/* QEMU interrupts nothing here. */
+uint64_t nmc_guard(void) { return 0; }
+
+void nmc_unguard(uint64_t before) { (void)before; }
+
+static bool make_caches(void)
+{
+    const struct nmm_caches shape = table->caches;
+    if (shape.line == 0)
+        return true;
+    if (shape.sockets == 0 || table->cpus % shape.sockets != 0 || !nmc_begin(&shape))
+        return false;
+    for (uint64_t cpu = 0; cpu < table->cpus; cpu++)
+        if ((caches[cpu] = nmc_new((uint32_t)(cpu / (table->cpus / shape.sockets)))) == NULL)
+            return false;
+    return true;
+}
+
 bool lab_join(const char *path, unsigned cpus)
 {
     struct stat status;
@@ -46,7 +76,7 @@ bool lab_join(const char *path, unsigned cpus)
     table = mapped;
     measure_ticks();
     return table->magic == LAB_TABLE_MAGIC && table->cpus == cpus && cpus <= LAB_CPUS && table->nodes <= LAB_NODES
-        && table->span != 0;
+        && table->span != 0 && make_caches();
 }
 
 /* Only a CPU writes its own counters; others may read them meanwhile. */
@@ -81,22 +111,59 @@ void lab_mark(uint32_t mark)
 
 bool lab_counts(void) { return __atomic_load_n(&table->counting, __ATOMIC_RELAXED) != 0; }
 
-void lab_access(unsigned cpu, uint64_t address, bool reads, bool writes)
+bool lab_caches(void) { return __atomic_load_n(&table->caching, __ATOMIC_RELAXED) != 0; }
+
+/* Whether one of the two ways of an access reaches memory. */
+static bool reaches(unsigned cpu, const struct lab_access *access, bool write)
 {
-    const uint64_t node = address / table->span;
+    if (access->goes_on)
+        return nmc_reaches_on(caches[cpu], access->address, access->bytes, access->ip, write);
+    return nmc_reaches(caches[cpu], access->address, access->bytes, access->ip, write);
+}
+
+/* A node serves one access after the other: when it has served this one. */
+static uint64_t served(uint64_t node, uint64_t service)
+{
+    const uint64_t now = __rdtsc();
+    uint64_t free = __atomic_load_n(&nodes[node].free, __ATOMIC_RELAXED), end;
+    do {
+        end = (free > now ? free : now) + service;
+    } while (!__atomic_compare_exchange_n(&nodes[node].free, &free, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return end;
+}
+
+static uint64_t ticks(uint64_t nanoseconds) { return (uint64_t)((double)nanoseconds * ticks_per_ns); }
+
+/* The CPU goes on when memory has answered. */
+static void wait(unsigned cpu, uint64_t node)
+{
+    const uint64_t delay = table->delay[cpu][node], queue = table->queue;
+    if (delay == 0 && queue == 0)
+        return;
+    const uint64_t end = (queue ? served(node, ticks(queue)) : __rdtsc()) + ticks(delay);
+    for (uint64_t now; (now = __rdtsc()) < end;)
+        /* In a queue others that wait may have less of it left, and no CPU of the host. */
+        if (queue != 0 && end - now > ticks(YIELDS))
+            sched_yield();
+}
+
+void lab_access(unsigned cpu, struct lab_access access)
+{
+    const uint64_t node = access.address / table->span;
     if (cpu >= table->cpus || node >= table->nodes) {
         __atomic_fetch_add(&table->astray, 1, __ATOMIC_RELAXED);
         return;
     }
-    struct lab_cell *cell = &table->counted[cpu][node];
-    if (reads)
-        add_one(&cell->reads);
-    if (writes)
-        add_one(&cell->writes);
-    const uint64_t delay = table->delay[cpu][node];
-    if (delay != 0) {
-        const uint64_t begin = __rdtsc(), ticks = (uint64_t)((double)delay * ticks_per_ns);
-        while (__rdtsc() - begin < ticks)
-            ;
+    if (lab_caches()) {
+        access.reads = access.reads && reaches(cpu, &access, false);
+        access.writes = access.writes && reaches(cpu, &access, true);
+        if (!access.reads && !access.writes)
+            return;
     }
+    struct lab_cell *cell = &table->counted[cpu][node];
+    if (access.reads)
+        add_one(&cell->reads);
+    if (access.writes)
+        add_one(&cell->writes);
+    wait(cpu, node);
 }

@@ -16,7 +16,15 @@ void lab_mark(uint32_t mark);
 /* Whether accesses count at this moment. */
 bool lab_counts(void);
 
-/* An access of a CPU to RAM. It returns when the access would have. */
-void lab_access(unsigned cpu, uint64_t address, bool reads, bool writes);
+/* Whether accesses go through caches. */
+bool lab_caches(void);
+
+/* An access of a CPU to RAM, or more of its last one. It returns when the access would have. */
+struct lab_access {
+    uint64_t address, ip;
+    unsigned bytes;
+    bool reads, writes, goes_on;
+};
+void lab_access(unsigned cpu, struct lab_access access);
 
 #endif

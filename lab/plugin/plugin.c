@@ -41,21 +41,29 @@ static unsigned kind_of(qemu_plugin_meminfo_t info)
 /* The kernel has the upper half of the addresses. */
 static bool is_kernels(uint64_t address) { return address >> 47 != 0; }
 
-static void access_of(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, unsigned kind)
+static void access_of(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip, unsigned kind, bool goes_on)
 {
     /* Where an interrupt comes in the middle of an instruction, QEMU goes on telling what is accessed by the kernel's next one. */
     if (is_kernels(address))
         return;
     struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(info, address);
-    if (place != NULL && !qemu_plugin_hwaddr_is_io(place))
-        lab_access(cpu, qemu_plugin_hwaddr_phys_addr(place), kind & QEMU_PLUGIN_MEM_R, kind & QEMU_PLUGIN_MEM_W);
+    if (place == NULL || qemu_plugin_hwaddr_is_io(place))
+        return;
+    lab_access(cpu,
+        (struct lab_access){
+            .address = qemu_plugin_hwaddr_phys_addr(place),
+            .ip = (uint64_t)ip,
+            .bytes = 1u << qemu_plugin_mem_size_shift(info),
+            .reads = kind & QEMU_PLUGIN_MEM_R,
+            .writes = kind & QEMU_PLUGIN_MEM_W,
+            .goes_on = goes_on,
+        });
 }
 
-static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
 {
-    (void)data;
     if (lab_counts())
-        access_of(cpu, info, address, kind_of(info));
+        access_of(cpu, info, address, ip, kind_of(info), false);
 }
 
 /* An instruction whose accesses come in pieces is about to run. */
@@ -66,12 +74,12 @@ static void on_pieces(unsigned cpu, void *data)
         pieces[cpu].next_read = pieces[cpu].next_write = 0;
 }
 
-static void on_piece(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+static void on_piece(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
 {
-    (void)data;
     if (!lab_counts() || cpu >= LAB_CPUS)
         return;
-    unsigned kind = kind_of(info);
+    const unsigned all = kind_of(info);
+    unsigned kind = all;
     const uint64_t next = address + (1u << qemu_plugin_mem_size_shift(info));
     if (kind & QEMU_PLUGIN_MEM_R) {
         kind &= pieces[cpu].next_read == address ? ~(unsigned)QEMU_PLUGIN_MEM_R : ~0u;
@@ -82,7 +90,10 @@ static void on_piece(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address,
         pieces[cpu].next_write = next;
     }
     if (kind != 0)
-        access_of(cpu, info, address, kind);
+        access_of(cpu, info, address, ip, kind, false);
+    /* What goes on counts with what it goes on from, but its line may be another one. */
+    if (kind != all && lab_caches())
+        access_of(cpu, info, address, ip, all & ~kind, true);
 }
 
 static void on_mark(unsigned cpu, void *mark)
@@ -108,7 +119,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     const size_t count = qemu_plugin_tb_n_insns(tb);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        if (is_kernels(qemu_plugin_insn_vaddr(insn)))
+        const uint64_t address = qemu_plugin_insn_vaddr(insn);
+        if (is_kernels(address))
             continue;
         const uint8_t *bytes = qemu_plugin_insn_data(insn);
         const size_t size = qemu_plugin_insn_size(insn);
@@ -119,7 +131,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (in_pieces)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_pieces, QEMU_PLUGIN_CB_NO_REGS, NULL);
         qemu_plugin_register_vcpu_mem_cb(
-            insn, in_pieces ? on_piece : on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+            insn, in_pieces ? on_piece : on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, (void *)address);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The guest that is asked for, and how QEMU is told.
 
+use numamma_topology::CacheModel;
+
 use crate::distance::LOCAL;
 use crate::failure::{Failure, lab};
 use crate::options::Options;
@@ -45,6 +47,11 @@ impl Machine {
     /// The node of a CPU.
     pub fn node_of(&self, cpu: usize) -> usize {
         cpu / self.cpus_per_node
+    }
+
+    /// The caches of this machine: each node with CPUs is a socket.
+    pub fn caches(&self, asked: &CacheModel) -> CacheModel {
+        CacheModel { sockets: self.cpu_nodes as u32, ..*asked }
     }
 
     /// What QEMU needs to be told.

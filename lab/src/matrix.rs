@@ -1,10 +1,9 @@
 //! What was counted, as JSON. docs/LAB.md describes the fields.
 
-use std::ffi::OsString;
-
 use serde::Serialize;
 
 use crate::machine::Machine;
+use crate::options::Options;
 use crate::table::{Cell, Counted};
 
 /// The file that `--matrix` names.
@@ -13,6 +12,8 @@ pub struct Matrix {
     version: u32,
     command: Vec<String>,
     complete: bool,
+    counts: &'static str,
+    caches: Option<String>,
     distance: Vec<Vec<u64>>,
     cpus: Vec<Row>,
     nodes: Vec<Column>,
@@ -41,7 +42,7 @@ struct Column {
 
 impl Matrix {
     /// Puts it together. `complete`: the command has ended by itself.
-    pub fn new(machine: &Machine, counted: &Counted, command: &[OsString], complete: bool) -> Matrix {
+    pub fn new(machine: &Machine, counted: &Counted, options: &Options, complete: bool) -> Matrix {
         let row = |(cpu, cells): (usize, &Vec<Cell>)| Row {
             cpu,
             node: machine.node_of(cpu),
@@ -62,8 +63,10 @@ impl Matrix {
         let loads: Vec<f64> = nodes.iter().map(|node| (node.reads + node.writes) as f64).collect();
         Matrix {
             version: 1,
-            command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+            command: options.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
             complete,
+            counts: if options.caches.is_some() { "memory" } else { "accesses" },
+            caches: options.caches.as_ref().map(|caches| machine.caches(caches).to_string()),
             distance: machine.distance.clone(),
             local: all - remote,
             remote,

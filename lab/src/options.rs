@@ -1,9 +1,10 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use numamma_topology::CacheModel;
 
 use crate::distance::Distance;
 use crate::kernel::Version;
@@ -53,6 +54,13 @@ pub struct Options {
     /// Make each access to another node take longer: NS at distance 20, twice that at 30
     #[arg(long, default_value_t = 0, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub delay: u64,
+    /// Each node serves an access to its memory for NS, and meanwhile no other one
+    #[arg(long, default_value_t = 0, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    pub queue: u64,
+    /// With --matrix, --delay and --queue: only accesses that reach memory, by a model of caches: auto is those of this machine; else
+    /// l1=32K:8,l2=1M:16,llc=32M:16[,line=64][,prefetch=next|stride|none], each a size and its ways; l1 and l2 may be left out
+    #[arg(long, value_name = "SPEC", value_parser = caches)]
+    pub caches: Option<CacheModel>,
     /// Count accesses by CPU and node, and write them to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub matrix: Option<PathBuf>,
@@ -70,13 +78,25 @@ pub struct Options {
 impl Options {
     /// Whether accesses are counted or delayed.
     pub fn needs_plugin(&self) -> bool {
-        self.delay > 0 || self.matrix.is_some()
+        self.delay > 0 || self.queue > 0 || self.matrix.is_some()
     }
 }
 
 /// Reads the command line.
 pub fn parse() -> Result<Options, clap::Error> {
-    Options::try_parse()
+    Options::try_parse().and_then(checked)
+}
+
+fn checked(options: Options) -> Result<Options, clap::Error> {
+    if options.caches.is_some() && !options.needs_plugin() {
+        let why = "--caches: nothing is counted or delayed; add --matrix, --delay or --queue";
+        return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, why));
+    }
+    Ok(options)
+}
+
+fn caches(text: &str) -> Result<CacheModel, String> {
+    CacheModel::parse(text, || numamma_topology::Machine::read(Path::new("/")))
 }
 
 /// What is wrong with it, without clap's paragraphs.
@@ -105,7 +125,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Options, clap::Error> {
-        Options::try_parse_from(std::iter::once("lab/run").chain(line.split_whitespace()))
+        Options::try_parse_from(std::iter::once("lab/run").chain(line.split_whitespace())).and_then(checked)
     }
 
     #[test]
@@ -118,7 +138,15 @@ mod tests {
 
     #[test]
     fn faults_take_one_line() {
-        for line in ["--nodes 0 -- x", "--memory 100 -- x", "--kernel 5 -- x", "--dist round -- x", ""] {
+        for line in [
+            "--nodes 0 -- x",
+            "--memory 100 -- x",
+            "--kernel 5 -- x",
+            "--dist round -- x",
+            "--caches llc=1M:16 -- x",
+            "--caches l1=1 --delay 1 -- x",
+            "",
+        ] {
             let text = in_one_line(&parsed(line).unwrap_err());
             assert!(!text.contains('\n') && text.ends_with("see lab/run --help"), "{text}");
         }

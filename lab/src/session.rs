@@ -97,7 +97,7 @@ impl Session<'_> {
         self.folder.write("files", &kernel.first_files()?)?;
         if self.options.needs_plugin() {
             self.folder.write("plugin.so", PLUGIN)?;
-            table::write(&self.folder.path("table"), &self.machine, self.options.delay)?;
+            table::write(&self.folder.path("table"), &self.machine, self.options)?;
         }
         Ok(())
     }
@@ -216,6 +216,9 @@ impl Session<'_> {
             let until = Instant::now() + START;
             self.in_time(guest.expect("CHECKED", until), "has not started")?;
             table::check(&self.folder.path("table"), &self.machine)?;
+            if self.options.caches.is_some() {
+                table::begin_caching(&self.folder.path("table"))?;
+            }
         }
         guest.tell("RUN");
         let begin = Instant::now();
@@ -246,7 +249,7 @@ impl Session<'_> {
 
     fn write_matrix(&self, file: &Path, complete: bool) -> Result<(), Failure> {
         let counted = table::read(&self.folder.path("table"), &self.machine)?;
-        let matrix = Matrix::new(&self.machine, &counted, &self.options.command, complete);
+        let matrix = Matrix::new(&self.machine, &counted, self.options, complete);
         let text = serde_json::to_string_pretty(&matrix).map_err(|error| Failure::Lab(error.to_string()))?;
         fs::write(file, text + "\n").map_err(failure::file("write", file))
     }

@@ -2,7 +2,8 @@
  *
  *   lab_probe read CPU NODE READS          READS loads by CPU of memory on NODE; prints the nanoseconds of each
  *   lab_probe marked CPU NODE READS        the same, and only they are counted
- *   lab_probe split CPU:NODE:WRITES...     a thread for each, at the same time, and only they are counted
+ *   lab_probe split CPU:NODE:WRITES...     a thread for each, at the same time, and only they are counted; prints
+ *                                          the nanoseconds that it took
  *   lab_probe weighted                     whether the kernel takes weighted interleaving */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -76,12 +77,13 @@ static pthread_barrier_t barrier;
 
 static void *write_part(void *argument)
 {
-    const struct part *part = argument;
-    pin(part->cpu);
-    volatile long *memory = memory_on(part->node);
+    /* Not read again in the loop. */
+    const struct part part = *(const struct part *)argument;
+    pin(part.cpu);
+    volatile long *memory = memory_on(part.node);
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
-    for (long i = 0; i < part->writes; i++)
+    for (long i = 0; i < part.writes; i++)
         memory[i * 8 % (BYTES / 8)] = i;
     pthread_barrier_wait(&barrier);
     return NULL;
@@ -96,13 +98,17 @@ static void split(int count, char **words)
         must(sscanf(words[i], "%d:%d:%ld", &parts[i].cpu, &parts[i].node, &parts[i].writes) == 3, words[i]);
         must(pthread_create(&threads[i], NULL, write_part, &parts[i]) == 0, "pthread_create");
     }
+    struct timespec begin, end;
     /* What the loader and the setting up have written does not count. */
     pthread_barrier_wait(&barrier);
     NUMAMMA_LAB_MARK(NUMAMMA_LAB_RESET);
     NUMAMMA_LAB_MARK(NUMAMMA_LAB_START);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
     NUMAMMA_LAB_MARK(NUMAMMA_LAB_STOP);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("%.0f\n", (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec));
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
 }

@@ -37,6 +37,8 @@ pub struct Report {
 pub struct ThreadInfo {
     pub thread: u64,
     pub cost_s: f64,
+    #[serde(default)]
+    pub memory: Option<f64>,
 }
 
 /// One source line.
@@ -89,6 +91,8 @@ pub struct Sampler {
     pub rate_hz: f64,
     #[serde(default)]
     pub hooks: bool,
+    #[serde(default)]
+    pub caches: Option<String>,
 }
 
 /// What became of the samples.
@@ -145,6 +149,8 @@ pub struct Object {
     pub samples: u64,
     pub cost: Cost,
     pub accesses: Accesses,
+    #[serde(default)]
+    pub memory: Option<Memory>,
     pub threads: Vec<ThreadShare>,
     pub first_touch: Vec<FirstTouch>,
     pub pattern: Pattern,
@@ -179,6 +185,16 @@ pub struct Cost {
     pub seconds: f64,
     pub share: f64,
     pub error: Option<f64>,
+}
+
+/// Accesses that reach memory.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Memory {
+    pub reads: f64,
+    pub writes: f64,
+    pub total: f64,
+    pub share: f64,
 }
 
 /// Counts.

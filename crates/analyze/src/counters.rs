@@ -21,6 +21,9 @@ pub struct Count {
     pub cost: i64,
     pub reads: f64,
     pub writes: f64,
+    /// Those of them that reach memory, where that is known.
+    pub memory_reads: f64,
+    pub memory_writes: f64,
     /// Rows that stand for accesses.
     pub rows: u64,
     /// Accesses whose number stands on no basis.
@@ -43,12 +46,20 @@ impl Count {
                 self.without_basis += accesses * ways(row);
             }
         }
+        let memory = f64::from(row.memory.max(0.0));
         if row.access & Access::Read as i32 != 0 {
             self.reads += accesses;
+            self.memory_reads += memory;
         }
         if row.access & Access::Write as i32 != 0 {
             self.writes += accesses;
+            self.memory_writes += memory;
         }
+    }
+
+    /// Reads and writes that reach memory.
+    pub fn memory(&self) -> f64 {
+        self.memory_reads + self.memory_writes
     }
 
     /// Reads and writes.
@@ -141,6 +152,8 @@ pub struct PageCount {
     /// Samples that carry cost.
     pub samples: u64,
     pub users: Users,
+    /// Accesses that reach memory, where that is known.
+    pub memory: f64,
     /// Accesses by node of the CPU, in order of the nodes; empty on a machine with one node.
     pub by_node: Vec<(i32, f64)>,
     /// Who touched it first, if it was before the object's time; else see [`Touches::in_life`].
@@ -155,6 +168,8 @@ pub struct Counters {
     pub data: Count,
     /// All accesses were counted: nothing is estimated, and nothing is known of their cost.
     pub exact: bool,
+    /// It is known which accesses reach memory.
+    pub memory_known: bool,
     pub recorded: u64,
     pub attributed: u64,
     pub unattributed: FxHashMap<&'static str, u64>,
@@ -203,6 +218,7 @@ pub fn count(
     let mut counters = Counters {
         groups: vec![GroupCount::default(); groups.groups.len()],
         exact: dataset.meta().sampler.kind == "exact",
+        memory_known: dataset.meta().sampler.caches.is_some(),
         ..Counters::default()
     };
     let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
@@ -284,6 +300,7 @@ pub fn count(
                     address,
                     samples: 0,
                     users: Users::default(),
+                    memory: 0.0,
                     by_node: Vec::new(),
                     touched_before: match touches.in_life.contains_key(&(group, key)) {
                         true => None,
@@ -293,6 +310,7 @@ pub fn count(
             };
             page.samples += samples;
             page.users.add(row);
+            page.memory += f64::from(row.memory.max(0.0));
             if !several_nodes {
                 continue;
             }

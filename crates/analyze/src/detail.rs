@@ -22,6 +22,8 @@ pub struct GroupPage {
     pub node: Option<i32>,
     pub samples: u64,
     pub users: Users,
+    /// Accesses that reach memory, where that is known.
+    pub memory: f64,
     pub first_touch: Option<Touch>,
     /// Whether it was first touched as memory of an object that lay there before.
     pub recycled: bool,
@@ -53,6 +55,7 @@ pub fn pages_by_group(
                     node: nodes.node(page.address),
                     samples: page.samples,
                     users: page.users.clone(),
+                    memory: page.memory,
                     first_touch: in_life.or(before),
                     recycled: before.is_some_and(|touch| key.instance != SMALL && is_of_another(tables, &touch)),
                 }
@@ -250,6 +253,7 @@ pub fn fill(
                             .iter()
                             .map(|of| (of.thread.max(0) as usize, of.accesses))
                             .collect(),
+                        memory: analysis.counters.memory_known.then_some(page.memory),
                     })
                 })
                 .collect(),

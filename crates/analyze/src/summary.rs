@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Overhead, Process, Remote, Run, Sampler,
-    Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
+    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, MemoryAccesses, Object, Overhead, Process, Remote,
+    Run, Sampler, Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -273,6 +273,7 @@ fn object(
         samples: count.all.samples,
         cost: cost(&count.all, counters),
         accesses,
+        memory: counters.memory_known.then(|| memory(&count.all, counters)),
         remote: Remote {
             reads: is_stated.then_some(count.remote_reads),
             writes: is_stated.then_some(count.remote_writes),
@@ -315,6 +316,12 @@ fn accesses(number: GroupId, counters: &Counters) -> Accesses {
         },
         basis: accuracy.map(|accuracy| accuracy.stated_basis(number, counters)),
     }
+}
+
+fn memory(count: &Count, counters: &Counters) -> MemoryAccesses {
+    let total = count.memory();
+    let share = ratio(total, counters.data.memory());
+    MemoryAccesses { reads: count.memory_reads, writes: count.memory_writes, total, share }
 }
 
 fn run(dataset: &Dataset, tables: &Tables) -> Run {
@@ -361,6 +368,7 @@ fn sampler(dataset: &Dataset, counters: &Counters) -> Sampler {
             after_s: of.after as f64 / 1e9,
             for_s: of.lasting.map(|time| time as f64 / 1e9),
         }),
+        caches: sampler.caches.clone(),
     }
 }
 
@@ -430,6 +438,7 @@ fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Threa
                 cost_error: share_error(count.samples, counters.attributed).filter(|_| !counters.exact),
                 reads: counters.exact.then_some(count.reads),
                 writes: counters.exact.then_some(count.writes),
+                memory: counters.memory_known.then(|| count.memory()),
                 cpus: cpus.remove(&row.thread).unwrap_or_default(),
             }
         })

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesPars
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use numamma_report::{Access, By, Format, Sort};
+use numamma_topology::CacheModel;
 
 use crate::failure::OWN_FAILURE;
 
@@ -103,6 +104,10 @@ pub struct Record {
     /// [default: 1000000]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1000000", value_parser = clap::value_parser!(u64).range(1..))]
     pub trace: Option<u64>,
+    /// With --sampler exact: also count the accesses that reach memory, by a model of caches: auto is those of this machine; else
+    /// l1=32K:8,l2=1M:16,llc=32M:16[,line=64][,prefetch=next|stride|none][,sockets=N], each a size and its ways; l1 and l2 may be left out
+    #[arg(long, value_name = "SPEC", value_parser = caches)]
+    pub caches: Option<CacheModel>,
     /// Do not track allocations: nothing is loaded into the program
     #[arg(long)]
     pub no_heap: bool,
@@ -382,6 +387,10 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
         time if time.is_zero() => Err("must be above 0".into()),
         time => Ok(time),
     }
+}
+
+fn caches(text: &str) -> Result<CacheModel, String> {
+    CacheModel::parse(text, || numamma_topology::Machine::read(Path::new("/")))
 }
 
 /// `LOW-HIGH`, hexadecimal, with or without `0x`.

@@ -8,6 +8,7 @@
 mod accesses;
 mod comparison;
 mod for_comparison;
+mod memory;
 mod placement;
 mod prediction;
 mod statistics;
@@ -23,6 +24,7 @@ pub use comparison::{
     Matched, Note, ObjectChange, Ownership, Pair, Promise, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
 pub use for_comparison::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
+pub use memory::MemoryAccesses;
 pub use placement::{LineToChange, ObjectAdvice, PlanFindings, PolicyCost, Verdict};
 pub use prediction::{LinkLoad, NodeLoad, Prediction, Predictions, Uncertainty};
 pub use statistics::share_error;
@@ -141,6 +143,9 @@ pub struct Sampler {
     /// Accesses that were traced one by one; none if that was not asked for.
     #[serde(default)]
     pub trace: Option<Trace>,
+    /// The caches of the model that says which accesses reach memory, in the form of `--caches`; none if that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<String>,
 }
 
 /// What recording cost.
@@ -288,6 +293,9 @@ pub struct Object {
     pub cost: Cost,
     /// How often it was accessed.
     pub accesses: Accesses,
+    /// How many of these accesses reach memory, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryAccesses>,
     /// Accesses from another node than the page's.
     pub remote: Remote,
     /// Threads that accessed it, highest cost first.
@@ -517,6 +525,9 @@ pub struct Page {
     pub samples: u64,
     /// By thread number: of counts, the accesses; else weights that compare the threads of this page, and nothing else.
     pub by_thread: BTreeMap<usize, f64>,
+    /// Accesses that reach memory, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<f64>,
     /// Thread that touched it first, if seen.
     pub first_touch_thread: Option<usize>,
 }
@@ -560,6 +571,9 @@ pub struct Thread {
     pub reads: Option<f64>,
     /// Writes, likewise.
     pub writes: Option<f64>,
+    /// Accesses that reach memory, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<f64>,
     /// CPUs it ran on when sampled: cpu -> samples.
     pub cpus: BTreeMap<i32, u64>,
 }

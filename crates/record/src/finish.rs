@@ -392,7 +392,7 @@ fn module_row(session: &mut Session, process: usize, start: u64, mapping: &Mappi
 mod tests {
     use std::path::Path;
 
-    use numamma_trace::{Dataset, DatasetWriter};
+    use numamma_trace::{Dataset, DatasetWriter, UNKNOWN};
 
     use super::*;
 
@@ -413,6 +413,7 @@ mod tests {
             site,
             trace_window: NONE,
             owner: NONE,
+            memory: UNKNOWN,
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use numamma_process::{
     Ended, Hooks, Library, Refused, Running, find_executable, hooks_of, library_refused, signals, suspended,
 };
-use numamma_topology::{Machine, Probe, Refusal};
+use numamma_topology::{CacheModel, Machine, Prefetch, Probe, Refusal};
 use numamma_trace::{Access, Controls, FORMAT, Folder, LossKind, Losses, Meta, SamplerMeta, Trace, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
 
@@ -116,6 +116,8 @@ pub struct Options {
     pub trace_windows: Option<f64>,
     /// Accesses to be traced one by one, where every access is counted: `after` and `lasting` are then when.
     pub trace: Option<u64>,
+    /// The caches of a model that says which accesses reach memory, where every access is counted.
+    pub caches: Option<CacheModel>,
     /// Variables added to the program's environment, for what else the library is to do in it.
     pub environment: Vec<(OsString, OsString)>,
     /// Told now and then how far a long recording is.
@@ -181,7 +183,9 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let mut environment = tracking.as_ref().map_or(Vec::new(), Tracking::environment);
     environment.extend(options.environment.iter().cloned());
     let mut counting = match &runnable {
-        Some(runnable) => Some(Counting::new(runnable, emulator.as_deref(), by_hooks, &mut environment)?),
+        Some(runnable) => {
+            Some(Counting::new(runnable, emulator.as_deref(), (by_hooks, options.caches), &mut environment)?)
+        }
         None => None,
     };
     let command = counting.as_ref().and_then(|counting| counting.command.as_ref()).unwrap_or(&options.command);
@@ -220,6 +224,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     session.only = options.only;
     session.clock = tick::clock_of(meta.sampler.period, meta.sampler.tick_cost);
     session.emulated = exact.then(Emulated::default);
+    session.counts.memory_known = options.caches.is_some();
     session.several_nodes = meta.nodes > 1;
     session.callsites.wrappers.clone_from(&options.wrappers);
     session.watched = probes.map(|(_, probes)| Watched::new(probes, options.functions.len()));
@@ -371,12 +376,13 @@ impl Counting {
     fn new(
         runnable: &Runnable,
         emulator: Option<&Path>,
-        by_hooks: bool,
+        (by_hooks, caches): (bool, Option<CacheModel>),
         environment: &mut Vec<(OsString, OsString)>,
     ) -> Result<Self, RecordError> {
         let segment = Segment::create(numamma_wire::Options {
             ring_bytes: COUNTS_RING_BYTES,
             clock: numamma_wire::Clock::best(),
+            caches: caches.as_ref().map(compiled),
             ..Default::default()
         })
         .map_err(RecordError::system("creating shared memory for counters"))?;
@@ -397,6 +403,17 @@ impl Counting {
         let command = runnable.command(emulator, &plugin, &segment.path(), preload.as_deref())?;
         Ok(Self { segment, command: Some(command), files: Some(files) })
     }
+}
+
+/// A model of caches as who counts gets it.
+fn compiled(caches: &CacheModel) -> numamma_wire::Caches {
+    let prefetch = match caches.prefetch {
+        Prefetch::None => 0,
+        Prefetch::Next => 1,
+        Prefetch::Stride => 2,
+    };
+    let (sets, ways) = (caches.sets(), caches.ways());
+    numamma_wire::Caches { line: caches.line, prefetch, sockets: caches.sockets, sets, ways }
 }
 
 /// The library in the program and the rings it writes to.
@@ -553,7 +570,8 @@ fn every_access(options: &Options) -> SamplerMeta {
         after: nanoseconds(options.after),
         lasting: options.lasting.map(nanoseconds),
     });
-    SamplerMeta { kind: "exact".into(), period: 1, only: only_name(options), trace, ..SamplerMeta::default() }
+    let caches = options.caches.map(|caches| caches.to_string());
+    SamplerMeta { kind: "exact".into(), period: 1, only: only_name(options), trace, caches, ..SamplerMeta::default() }
 }
 
 fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordError> {
@@ -577,6 +595,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         only,
         counted: None,
         hooks: false,
+        caches: None,
         unseen: 0.0,
         controls: controls(options),
         trace_windows: None,

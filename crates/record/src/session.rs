@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
 
-use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow};
+use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow, UNKNOWN};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::caller::Leaves;
@@ -511,6 +511,7 @@ impl Session {
             site: NONE,
             trace_window: NONE,
             owner: NONE,
+            memory: UNKNOWN,
         }
     }
 

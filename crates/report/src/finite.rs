@@ -1,8 +1,8 @@
 //! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
 
 use numamma_findings::{
-    Accesses, Advice, Controls, Cost, Detail, Instance, InstancePattern, Line, Object, Overhead, Page, Pattern, Remote,
-    Run, Sampler, Thread, ThreadShare, Trace, TraceWindows, Waiting, WaitingPlace,
+    Accesses, Advice, Controls, Cost, Detail, Instance, InstancePattern, Line, MemoryAccesses, Object, Overhead, Page,
+    Pattern, Remote, Run, Sampler, Thread, ThreadShare, Trace, TraceWindows, Waiting, WaitingPlace,
 };
 
 use crate::rows::finite;
@@ -59,11 +59,12 @@ finite!(Cost { seconds, share } errors { error });
 finite!(Accesses { reads, writes, share } errors { error, basis });
 finite!(Remote { share } errors { reads, writes, error });
 finite!(ThreadShare { cost_share } errors { access_share, error });
+finite!(MemoryAccesses { reads, writes, total, share });
 finite!(Pattern { confidence, main_share });
 finite!(InstancePattern { share });
 finite!(Advice { share });
 finite!(Instance { start_s, cost_s, threads, pattern } errors { end_s });
-finite!(Thread { start_s, cost_s } errors { end_s, cost_error, reads, writes });
+finite!(Thread { start_s, cost_s } errors { end_s, cost_error, reads, writes, memory });
 finite!(Line { cost, accesses });
 finite!(Waiting { seconds, share, places });
 finite!(WaitingPlace { seconds, share });
@@ -72,6 +73,7 @@ impl Finite for Object {
     fn make_finite(&mut self) {
         self.cost.make_finite();
         self.accesses.make_finite();
+        self.memory.make_finite();
         self.remote.make_finite();
         self.threads.make_finite();
         self.pattern.make_finite();
@@ -88,5 +90,6 @@ impl Finite for Object {
 impl Finite for Page {
     fn make_finite(&mut self) {
         self.by_thread.values_mut().for_each(Finite::make_finite);
+        self.memory.make_finite();
     }
 }

@@ -226,6 +226,7 @@ mod tests {
             samples: by_thread.len() as u64,
             by_thread: by_thread.iter().copied().collect(),
             first_touch_thread: first,
+            memory: None,
         };
         let point = |t, offset, thread, write| Point { t, offset, thread, write };
         let detail = Detail {

@@ -71,6 +71,8 @@ words! {
         Accesses = "accesses",
         /// Number of remote accesses.
         Remote = "remote",
+        /// Number of accesses that reach memory.
+        Memory = "memory",
     }
 }
 
@@ -157,7 +159,7 @@ mod tests {
         for word in By::NAMES {
             assert_eq!(&word.parse::<By>().unwrap().to_string(), word);
         }
-        assert_eq!("x".parse::<Sort>().unwrap_err(), "'x' is none of cost, accesses, remote");
+        assert_eq!("x".parse::<Sort>().unwrap_err(), "'x' is none of cost, accesses, remote, memory");
     }
 
     #[test]

@@ -93,6 +93,7 @@ impl MachineModel {
                     kind: "Unified".to_owned(),
                     bytes: Some(bytes),
                     line_bytes: None,
+                    ways: None,
                     shared_by: cpus.clone(),
                 });
                 machine.cpus.extend(siblings.iter().map(|&id_of_cpu| Cpu {

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod caches;
 mod choose;
 mod derive;
 mod doctor;
@@ -24,6 +25,7 @@ mod probe;
 mod refusal;
 mod tree;
 
+pub use caches::{CacheModel, CacheShape, Prefetch};
 pub use choose::{Advice, Choice, Kind, Sampler, State, choose_sampler};
 pub use derive::LatencyUnknown;
 pub use doctor::{Doctor, TickCost, render_doctor};

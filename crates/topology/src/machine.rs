@@ -91,6 +91,9 @@ pub struct Cache {
     pub bytes: Option<u64>,
     /// Its line.
     pub line_bytes: Option<u64>,
+    /// Lines of a set.
+    #[serde(default)]
+    pub ways: Option<u32>,
     /// The CPUs that share it.
     pub shared_by: Vec<u32>,
 }
@@ -250,6 +253,7 @@ fn read_caches(tree: &Tree, dir: &str) -> Vec<Cache> {
             kind: tree.text(&file("type"))?,
             bytes: tree.text(&file("size")).and_then(|text| size(&text)),
             line_bytes: tree.number(&file("coherency_line_size")),
+            ways: tree.number(&file("ways_of_associativity")),
             shared_by: tree.list(&file("shared_cpu_list")).unwrap_or_default(),
         })
     };

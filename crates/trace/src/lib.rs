@@ -33,7 +33,7 @@ pub use meta::{Controls, Cost, Meta, SamplerMeta, Trace, TraceWindows};
 pub use schema::{
     ALL_TABLES, ANONYMOUS, Access, BREAK, BasisRow, CodeRow, FirstTouchRow, FrameRow, MarkerRow, ModuleRow, NONE,
     ObjectKind, ObjectRow, PageNodeRow, PartSampleRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
-    TraceRow,
+    TraceRow, UNKNOWN,
 };
 pub use table::{Column, Table};
 pub use writer::DatasetWriter;

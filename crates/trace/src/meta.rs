@@ -73,6 +73,9 @@ pub struct SamplerMeta {
     /// Whether accesses were counted by the program's own hooks: those of code that was compiled without are not counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hooks: bool,
+    /// The caches of the model that says which accesses reach memory, in the form of `--caches`; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<String>,
     /// Accesses in code that no sample was in, or at addresses that none told, as a standard error of their number; 0 where all
     /// accesses are known, and in older recordings.
     #[serde(default)]

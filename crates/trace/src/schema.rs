@@ -9,6 +9,8 @@ pub const ANONYMOUS: &str = "[anonymous memory]";
 
 /// Stands for "no such row" in columns that refer to another table.
 pub const NONE: i32 = -1;
+/// Stands for a number of accesses that is not known (`samples.memory`).
+pub const UNKNOWN: f32 = -1.0;
 
 table! {
     /// A data access that a sample shows. A sample is one row that carries its cost, and any number of rows with `rule` =
@@ -25,6 +27,7 @@ table! {
         cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rules spread and exact.",
         accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent); how many there were (rule exact).",
         basis: i32 = "What the estimate stands on: bases.basis; -1 if nothing but the time that was spent." or -1,
+        memory: f32 = "Accesses of the row that reach memory, by a model of caches (meta.json: sampler.caches); -1 where that is not known." or -1.0,
     }
 }
 
@@ -60,6 +63,7 @@ table! {
         site: i32 = "Call site of the object: sites.site, where its name decides whether the row stays (--object); else -1.",
         trace_window: i32 = "Trace window that the row is of: accesses are those in it; else -1.",
         owner: i32 = "Number of what the address belongs to, an object or all of a call site; -1 if nobody asks.",
+        memory: f32 = "As in samples.",
     }
 }
 
@@ -80,6 +84,8 @@ impl PartSampleRow {
             cost: self.cost.saturating_mul(factor),
             accesses: self.accesses * factor as f32,
             basis: self.trace_window,
+            // Counts, which are known, are not thinned out.
+            memory: self.memory,
         }
     }
 }

@@ -18,7 +18,6 @@
 /* Pages with counters for each 4 bytes that a thread may have: 64 MiB of them, in parts that are mapped when they are needed. */
 #define FINE_PAGES 8192u
 #define FINE_PART 1024u
-#define FINE_PART_BYTES ((size_t)FINE_PART * NMX_WORDS * sizeof(struct nmx_counter))
 #define FIRST_PLACES 1024u
 #define MOST_PLACES (1u << 19)
 #define GROWTHS 9u /* from the first number to the last */
@@ -59,6 +58,11 @@ static void *map(size_t bytes)
     return nmm_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
+/* Counters of a fine page: twice as many with a model of caches. */
+static size_t fine_words(void) { return nmc_is_on() ? 2 * NMX_WORDS : NMX_WORDS; }
+
+static size_t fine_part_bytes(void) { return FINE_PART * fine_words() * sizeof(struct nmx_counter); }
+
 static void forget_cache(struct nmx_table *table)
 {
     for (unsigned i = 0; i < NMX_CACHE; i++)
@@ -71,8 +75,9 @@ static void unmap_table(struct nmx_table *table)
         nmm_unmap(table->places, table->places_count * sizeof *table->places);
     for (uint32_t i = 0; i < table->growths; i++)
         nmm_unmap(table->outgrown[i], ((size_t)FIRST_PLACES << i) * sizeof *table->places);
+    nmc_end(table->thread.caches);
     for (uint32_t i = 0; i < FINE_PAGES / FINE_PART && table->fine[i]; i++)
-        nmm_unmap(table->fine[i], FINE_PART_BYTES);
+        nmm_unmap(table->fine[i], fine_part_bytes());
     nmm_unmap(table, sizeof *table);
 }
 
@@ -87,8 +92,9 @@ struct nmx_thread *nmx_begin_thread(void)
     table->due = nmx_now() + EPOCH;
     table->places_count = FIRST_PLACES;
     table->places = map(FIRST_PLACES * sizeof *table->places);
-    table->fine[0] = map(FINE_PART_BYTES);
-    if (table->places == NULL || table->fine[0] == NULL) {
+    table->fine[0] = map(fine_part_bytes());
+    table->thread.caches = nmc_is_on() ? nmc_new(NMC_IN_TURN) : NULL;
+    if (table->places == NULL || table->fine[0] == NULL || (nmc_is_on() && table->thread.caches == NULL)) {
         unmap_table(table);
         nmx_no_memory();
         return NULL;
@@ -132,11 +138,12 @@ static struct nmx_page *lookup(const struct nmx_table *table, uint64_t page)
     return &table->places[at];
 }
 
-static void send(struct nmx_writer *to, const struct nmx_table *of, uint64_t address, const struct nmx_counter *counters, size_t count)
+/* `memory`: those of them that reach memory; NULL if nobody knows. */
+static void send(struct nmx_writer *to, const struct nmx_table *of, uint64_t address, const struct nmx_counter *counters,
+    const struct nmx_counter *memory, size_t count)
 {
-    const uint64_t payload[] = {address, (uint64_t)of->tid};
     _Static_assert(sizeof *counters == sizeof(uint64_t), "a counter is a word of the event");
-    nmx_emit(to, NMM_ACCESSES, 0, payload, 2, (const uint64_t *)counters, count);
+    nmx_emit_counts(to, address, of->tid, (const uint64_t *)counters, (const uint64_t *)memory, count);
 }
 
 static bool is_zero(const struct nmx_counter *counter) { return counter->reads == 0 && counter->writes == 0; }
@@ -154,8 +161,11 @@ static void send_fine(struct nmx_writer *writer, const struct nmx_table *of, con
         for (unsigned next = end; next < to && next - end <= LARGEST_GAP; next++)
             if (!is_zero(&page->fine[next]))
                 end = next + 1;
-        send(writer, of, address + 4 * at, &page->fine[at], end - at);
+        struct nmx_counter *memory = nmc_is_on() ? &page->fine[NMX_WORDS + at] : NULL;
+        send(writer, of, address + 4 * at, &page->fine[at], memory, end - at);
         memset(&page->fine[at], 0, (end - at) * sizeof *page->fine);
+        if (memory)
+            memset(memory, 0, (end - at) * sizeof *memory);
         at = end;
     }
 }
@@ -163,8 +173,8 @@ static void send_fine(struct nmx_writer *writer, const struct nmx_table *of, con
 static void send_coarse(struct nmx_writer *writer, const struct nmx_table *of, struct nmx_page *page)
 {
     if (!is_zero(&page->coarse))
-        send(writer, of, (page->key - 1) << 12, &page->coarse, 1);
-    page->coarse = (struct nmx_counter){0, 0};
+        send(writer, of, (page->key - 1) << 12, &page->coarse, nmc_is_on() ? &page->coarse_memory : NULL, 1);
+    page->coarse = page->coarse_memory = (struct nmx_counter){0, 0};
 }
 
 /* Sends all of a table. Under its lock, and by its own thread. */
@@ -227,14 +237,14 @@ static struct nmx_counter *take_fine(struct nmx_table *table, uint64_t number)
 {
     uint32_t at = table->fine_used;
     if (at < FINE_PAGES && table->fine[at / FINE_PART] == NULL)
-        table->fine[at / FINE_PART] = map(FINE_PART_BYTES);
+        table->fine[at / FINE_PART] = map(fine_part_bytes());
     if (at < FINE_PAGES && table->fine[at / FINE_PART] != NULL) {
         table->fine_used++;
     } else {
         at = table->fine_next;
         table->fine_next = (at + 1) % table->fine_used;
     }
-    struct nmx_counter *fine = &table->fine[at / FINE_PART][at % FINE_PART * NMX_WORDS];
+    struct nmx_counter *fine = &table->fine[at / FINE_PART][at % FINE_PART * fine_words()];
     struct nmx_page *before = lookup(table, table->fine_of[at]);
     if (before->key != 0 && before->fine == fine) {
         send_fine(&table->writer, table, before, 0, NMX_WORDS);
@@ -274,7 +284,7 @@ struct nmx_page *nmx_find(struct nmx_thread *self, uint64_t address, uint64_t ip
     if (page->numbers[write] == NMX_NONE)
         nmx_page_seen(&table->writer, address, ip, write);
     if (page->numbers[0] == NMX_NONE) {
-        page->coarse = (struct nmx_counter){0, 0};
+        page->coarse = page->coarse_memory = (struct nmx_counter){0, 0};
         /* Retired, so that its kind is to be decided anew; or never used. */
         if (nmx_block_holds(number << 12)) {
             page->fine = NULL;
@@ -329,6 +339,14 @@ void nmx_count_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write)
     nmx_add(page ? page : nmx_find(self, address, ip, write), address, write);
     if (unlikely(self->tracing))
         self->left = nmx_trace_one(self, address, bytes, ip, write, self->left);
+}
+
+void nmx_count_memory(struct nmx_thread *self, uint64_t address, uint64_t ip, bool write)
+{
+    struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
+    if (unlikely(nmm_load(&page->numbers[write]) != address >> 12) && (page = nmx_known(self, address, write)) == NULL)
+        page = nmx_find(self, address, ip, write);
+    nmx_add_memory(page, address, write);
 }
 
 static void take_page(struct nmx_writer *writer, struct nmx_table *table, struct nmx_page *page, uint64_t low, uint64_t high, bool anew)
@@ -410,5 +428,6 @@ void nmx_reborn(void)
     tables = NULL;
     tables_lock = 0;
     nmx_blocks_reborn();
+    nmc_reborn();
     nmx_self = NULL;
 }

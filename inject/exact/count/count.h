@@ -6,10 +6,14 @@
  * Only its thread counts in a page. Who ends an object takes what was counted in its range from the pages of all threads: a
  * correct program has seen to it that none of them is at that object then, so nobody counts in the words that are taken. Adding
  * pages, moving and emptying a table, and taking from it happen under the thread's lock. A page of one counter that is taken
- * from is retired: its numbers then fit no address, so its thread looks again what kind of page it is to have. */
+ * from is retired: its numbers then fit no address, so its thread looks again what kind of page it is to have.
+ *
+ * With a model of caches (caches.h), accesses that reach memory have counters of their own beside these: NMX_WORDS more of a fine page, one more
+ * of a coarse one. */
 #ifndef NMX_COUNT_H
 #define NMX_COUNT_H
 
+#include "../caches/caches.h"
 #include "rows.h"
 
 #define NMX_CACHE 4096u
@@ -30,6 +34,7 @@ struct nmx_page {
     struct nmx_counter *fine; /* NMX_WORDS of them; NULL: `coarse` is all there is */
     struct nmx_counter coarse;
     uint64_t key;           /* address / 4096 + 1; 0: the place is free */
+    struct nmx_counter coarse_memory; /* of `coarse`, accesses that reach memory */
 };
 
 struct nmx_thread {
@@ -42,12 +47,17 @@ struct nmx_thread {
      * that it is of ends. */
     uint64_t string_next[2], string_end[2];
     struct nmx_table *table;
+    struct nmc_private *caches; /* NULL: there is no model of caches */
+    int64_t rest;           /* natively with a model: accesses until the clock is looked at; `left` then has no access take the short way */
 };
 
 extern __thread struct nmx_thread *nmx_self;
 
 /* The slow path: a page that is not in the cache, and every million accesses. */
 void nmx_count_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write);
+
+/* An access that was counted reaches memory. */
+void nmx_count_memory(struct nmx_thread *self, uint64_t address, uint64_t ip, bool write);
 
 /* Its parts. The calling thread's counters; NULL if there is no memory for them. */
 struct nmx_thread *nmx_begin_thread(void);
@@ -96,6 +106,15 @@ static inline uint64_t nmx_unit_end(uint64_t address)
 static inline void nmx_add(struct nmx_page *page, uint64_t address, bool write)
 {
     struct nmx_counter *counter = page->fine ? &page->fine[address >> 2 & (NMX_WORDS - 1)] : &page->coarse;
+    if (write)
+        counter->writes++;
+    else
+        counter->reads++;
+}
+
+static inline void nmx_add_memory(struct nmx_page *page, uint64_t address, bool write)
+{
+    struct nmx_counter *counter = page->fine ? &page->fine[NMX_WORDS + (address >> 2 & (NMX_WORDS - 1))] : &page->coarse_memory;
     if (write)
         counter->writes++;
     else

@@ -8,6 +8,7 @@
 #include <x86intrin.h>
 
 #include "../../preload/base/sys.h"
+#include "../caches/caches.h"
 
 static struct nmm_segment *segment;
 static struct nmm_ring *rings;
@@ -79,7 +80,8 @@ bool nmx_join(const char *path, bool shared)
     rings_offset = header->rings_offset;
     ring_bytes = header->ring_bytes;
     ring_count = header->ring_count;
-    return true;
+    const struct nmm_caches caches = header->caches;
+    return caches.line == 0 || nmc_begin(&caches);
 }
 
 uint64_t nmx_now(void)
@@ -209,23 +211,30 @@ static bool make_room(struct nmx_writer *writer, uint64_t end)
     return true;
 }
 
+/* A part of an event's payload. */
+struct part {
+    const uint64_t *words;
+    size_t count;
+};
+
 /* `aux2`: as in the header of an event. */
-static void emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, uint16_t aux2, const uint64_t *payload, size_t count,
-    const uint64_t *more, size_t more_count)
+static void emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, uint16_t aux2, const struct part *parts, size_t parts_count)
 {
     if (writer->ring == NULL || is_closed())
         return;
-    const uint64_t words = 2 + count + more_count, end = writer->position + words * 8;
+    uint64_t words = 2;
+    for (size_t i = 0; i < parts_count; i++)
+        words += parts[i].count;
+    const uint64_t end = writer->position + words * 8;
     if (end - writer->tail_seen > ring_bytes && !make_room(writer, end))
         return;
     uint64_t at = writer->position / 8;
     const uint64_t mask = ring_bytes / 8 - 1;
     writer->words[at++ & mask] = aux | (uint64_t)type << 16 | words << 32 | (uint64_t)aux2 << 48;
     writer->words[at++ & mask] = now();
-    for (size_t i = 0; i < count; i++)
-        writer->words[at++ & mask] = payload[i];
-    for (size_t i = 0; i < more_count; i++)
-        writer->words[at++ & mask] = more[i];
+    for (size_t part = 0; part < parts_count; part++)
+        for (size_t i = 0; i < parts[part].count; i++)
+            writer->words[at++ & mask] = parts[part].words[i];
     writer->position = end;
     __atomic_store_n(&writer->ring->head, end, __ATOMIC_RELEASE);
 }
@@ -233,7 +242,16 @@ static void emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, uint16_
 void nmx_emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, const uint64_t *payload, size_t count, const uint64_t *more,
     size_t more_count)
 {
-    emit(writer, type, aux, 0, payload, count, more, more_count);
+    const struct part parts[] = {{payload, count}, {more, more_count}};
+    emit(writer, type, aux, 0, parts, 2);
+}
+
+void nmx_emit_counts(
+    struct nmx_writer *writer, uint64_t address, int tid, const uint64_t *accesses, const uint64_t *memory, size_t count)
+{
+    const uint64_t payload[] = {address, (uint64_t)tid};
+    const struct part parts[] = {{payload, 2}, {accesses, count}, {memory, count}};
+    emit(writer, NMM_ACCESSES, memory != NULL, 0, parts, memory ? 3 : 2);
 }
 
 bool nmx_may_trace(void) { return nmm_load(&segment->trace_left) > 0; }
@@ -241,7 +259,8 @@ bool nmx_may_trace(void) { return nmm_load(&segment->trace_left) > 0; }
 static void emit_one(struct nmx_writer *writer, uint16_t type, uint64_t address, unsigned bytes, uint64_t ip, bool write)
 {
     const uint64_t payload[] = {address, ip};
-    emit(writer, type, write ? 2 : 1, (uint16_t)bytes, payload, 2, NULL, 0);
+    const struct part part = {payload, 2};
+    emit(writer, type, write ? 2 : 1, (uint16_t)bytes, &part, 1);
 }
 
 bool nmx_emit_access(struct nmx_writer *writer, uint64_t address, unsigned bytes, uint64_t ip, bool write)

@@ -37,6 +37,11 @@ void nmx_detach(struct nmx_writer *writer);
 void nmx_emit(struct nmx_writer *writer, uint16_t type, uint16_t aux, const uint64_t *payload, size_t count, const uint64_t *more,
     size_t more_count);
 
+/* Sends counters of each four bytes from `address` on that a thread has accessed, and if there is a model of caches those of the
+ * accesses that reach memory. */
+void nmx_emit_counts(
+    struct nmx_writer *writer, uint64_t address, int tid, const uint64_t *accesses, const uint64_t *memory, size_t count);
+
 /* Whether accesses are to be sent one by one. */
 bool nmx_may_trace(void);
 

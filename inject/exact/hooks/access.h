@@ -1,7 +1,8 @@
 /* Counting an access of a program that tells of it by itself.
  *
  *   nmx_access     the page is in the thread's cache: nothing but its counter is touched
- *   nmx_slowly     it is among the thread's pages; else signals are blocked and it is added (count.h)
+ *   nmx_slowly     it is among the thread's pages; else signals are blocked and it is added (count.h). With a model of caches, all
+ *                  accesses come here
  *
  * A signal handler may come in anywhere and access memory too. While its thread is at the counters, `left` says so, and they must
  * stay as they are: the handler's accesses are sent one by one. A handler that leaves by longjmp leaves that behind; the stack pointer

@@ -55,6 +55,11 @@ static inline void let_signals(uint64_t before)
     nmm_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
 }
 
+/* No handler finds a lock of the caches taken. */
+uint64_t nmc_guard(void) { return block_signals(); }
+
+void nmc_unguard(uint64_t before) { let_signals(before); }
+
 /* ---- Threads */
 
 static void end_thread(void *unused)
@@ -76,6 +81,10 @@ void nmx_no_memory(void)
 
 void nmx_thread_begins(struct nmx_thread *self)
 {
+    if (self->caches) {
+        self->rest = self->left;
+        self->left = 1;
+    }
     /* The first keys of a process have their place in each thread: nothing is allocated. */
     if (has_key)
         pthread_setspecific(key, self);
@@ -111,6 +120,7 @@ static void know_if_forked(void)
 static void child_of_old_kernel(void)
 {
     nmm_store(alive, 0);
+    nmc_reborn();
     if (nmx_self)
         nmx_self->left = 0;
 }
@@ -164,9 +174,9 @@ static NMM_COLD struct nmx_thread *begin(void)
     return self;
 }
 
-/* What is done of an access with signals blocked: a look at the clock, a page that the thread has not accessed, a trace. False if a
- * handler has forked meanwhile: this is the child, and what `self` was is gone. */
-static NMM_COLD bool add_slowly(
+/* What is done of an access with signals blocked: a look at the clock, a page that the thread has not accessed, a trace. The page; NULL
+ * if a handler has forked meanwhile: this is the child, and what `self` was is gone. */
+static NMM_COLD struct nmx_page *add_slowly(
     struct nmx_thread *self, struct nmx_page *page, uint64_t address, unsigned bytes, uint64_t ip, bool write, int64_t *left)
 {
     const uint64_t before = block_signals();
@@ -176,13 +186,26 @@ static NMM_COLD bool add_slowly(
             nmx_look(self);
             *left = NMX_LOOK;
         }
-        nmx_add(page ? page : nmx_find(self, address, 0, write), address, write);
+        page = page ? page : nmx_find(self, address, 0, write);
+        nmx_add(page, address, write);
         --*left;
         if (self->tracing)
             *left = nmx_trace_one(self, address, bytes, ip, write, *left);
     }
     let_signals(before);
-    return ours;
+    return ours ? page : NULL;
+}
+
+/* Where the thread counts an access; NULL if that is to be found, or if the clock is to be looked at. */
+static inline struct nmx_page *page_of(struct nmx_thread *self, uint64_t address, bool write, int64_t left)
+{
+    /* Looking may put it in the cache of a table that sending empties. */
+    if (unlikely(left <= 1))
+        return NULL;
+    struct nmx_page *page = self->cache[address >> 12 & (NMX_CACHE - 1)];
+    if (likely(page != NULL && nmm_load(&page->numbers[write]) == address >> 12))
+        return page;
+    return nmx_known(self, address, write);
 }
 
 void nmx_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write)
@@ -199,16 +222,25 @@ void nmx_slowly(uint64_t address, unsigned bytes, uint64_t ip, bool write)
                 return;
             }
             left = NMX_LOOK;
+        } else if (self->caches) {
+            left = self->rest;
         }
+        /* A handler may fork: then the child finds `self` empty, and the caches, but all of it is there. */
+        struct nmc_private *caches = self->caches;
         nmm_store(&self->left, -(int64_t)here);
         nmx_signal_fence();
-        /* Looking may put it in the cache of a table that sending empties. */
-        struct nmx_page *page = left <= 1 ? NULL : nmx_known(self, address, write);
+        struct nmx_page *page = page_of(self, address, write, left);
         if (likely(page != NULL && !self->tracing)) {
             nmx_add(page, address, write);
             left--;
-        } else if (unlikely(!add_slowly(self, page, address, bytes, ip, write, &left))) {
+        } else if (unlikely((page = add_slowly(self, page, address, bytes, ip, write, &left)) == NULL)) {
             continue;
+        }
+        if (caches) {
+            if (unlikely(nmc_reaches(caches, address, bytes, ip, write)))
+                nmx_add_memory(page, address, write);
+            self->rest = left;
+            left = 1;
         }
         nmx_signal_fence();
         nmm_store(&self->left, left);

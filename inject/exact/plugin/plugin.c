@@ -1,7 +1,7 @@
 /* Counts every data access of a program that QEMU's user mode runs.
  *
  *   translation: which instructions are counted, and how (code.h)
- *   each access: nmx_count (count.h)
+ *   each access: accesses.c, nmx_count (count.h)
  *   what ends the meaning of addresses: notes of the library, system calls --> counters are sent (rows.h) before it happens
  *
  * The program's addresses are QEMU's own (its guest_base is 0), its threads and processes are QEMU's. */
@@ -18,8 +18,8 @@
 #include "../../wire/include/numamma_note.h"
 #include "../count/blocks.h"
 #include "../count/count.h"
+#include "accesses.h"
 #include "code.h"
-#include "qemu.h"
 #include "touched.h"
 
 #ifndef MADV_WIPEONFORK
@@ -38,108 +38,6 @@ static void fail(const char *why)
     _exit(125);
 }
 
-/* ---- Accesses */
-
-/* Since version 7 the upper half of `info` says what the access does, and that of an atomic instruction is one of both. The
- * interface only tells whether it writes; and it takes a call to ask. */
-static bool info_is_plain;
-
-static void learn_info(void)
-{
-    info_is_plain = !qemu_plugin_mem_is_store(QEMU_PLUGIN_MEM_R << 16) && qemu_plugin_mem_is_store(QEMU_PLUGIN_MEM_W << 16)
-        && qemu_plugin_mem_is_store(QEMU_PLUGIN_MEM_RW << 16);
-}
-
-static inline unsigned kind_of(qemu_plugin_meminfo_t info)
-{
-    if (likely(info_is_plain))
-        return info >> 16;
-    return qemu_plugin_mem_is_store(info) ? QEMU_PLUGIN_MEM_W : QEMU_PLUGIN_MEM_R;
-}
-
-/* Of an atomic instruction, which does both. Who writes to a page first has not read it before: that is how first touches are told.
- * A trace has them in their order. */
-static inline bool reads_first(void) { return nmx_self != NULL && nmx_self->tracing; }
-
-/* Called for reads and writes: where a callback asks for one kind alone, QEMU 7 mistakes the one for the other. */
-static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
-{
-    (void)vcpu;
-    const unsigned kind = kind_of(info);
-    const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
-    if (unlikely(kind == QEMU_PLUGIN_MEM_RW)) {
-        nmx_count(address, bytes, (uint64_t)ip, !reads_first());
-        nmx_count(address, bytes, (uint64_t)ip, reads_first());
-        return;
-    }
-    nmx_count(address, bytes, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
-}
-
-/* An instruction whose accesses come in pieces is about to run. */
-static void on_pieces(unsigned vcpu, void *ip)
-{
-    (void)vcpu;
-    (void)ip;
-    if (likely(nmx_self != NULL))
-        nmx_self->next_read = nmx_self->next_write = 0;
-}
-
-static void piece(qemu_plugin_meminfo_t info, uint64_t address, uint64_t ip, bool write)
-{
-    /* Also where a mask leaves some out: an instruction has one operand that it reads, and one that it writes. */
-    const bool goes_on = nmx_self != NULL && (write ? nmx_self->next_write : nmx_self->next_read) != 0;
-    const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
-    if (!goes_on)
-        nmx_count(address, bytes, ip, write);
-    else if (unlikely(nmx_self->tracing))
-        nmx_trace_more(nmx_self, address, bytes, ip, write);
-    const uint64_t next = address + bytes;
-    if (write)
-        nmx_self->next_write = next;
-    else
-        nmx_self->next_read = next;
-}
-
-static void on_piece(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
-{
-    (void)vcpu;
-    const unsigned kind = kind_of(info);
-    if (unlikely(kind == QEMU_PLUGIN_MEM_RW)) {
-        piece(info, address, (uint64_t)ip, !reads_first());
-        piece(info, address, (uint64_t)ip, reads_first());
-        return;
-    }
-    piece(info, address, (uint64_t)ip, kind != QEMU_PLUGIN_MEM_R);
-}
-
-/* A round of a repeated string instruction: rounds that follow on each other are one access for each unit. */
-static void on_round(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *ip)
-{
-    (void)vcpu;
-    const bool write = kind_of(info) != QEMU_PLUGIN_MEM_R;
-    const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
-    struct nmx_thread *self = nmx_self;
-    if (likely(self != NULL && address == self->string_next[write] && address < self->string_end[write])) {
-        if (unlikely(self->tracing))
-            nmx_trace_more(self, address, bytes, (uint64_t)ip, write);
-    } else {
-        nmx_count(address, bytes, (uint64_t)ip, write);
-        if ((self = nmx_self) == NULL)
-            return;
-        self->string_end[write] = nmx_unit_end(address);
-    }
-    self->string_next[write] = address + bytes;
-}
-
-/* It has been executed: what comes next is another one's, wherever it is. QEMU ends a block behind it, so this is asked for there. */
-static void on_string_end(unsigned vcpu, void *unused)
-{
-    (void)vcpu;
-    (void)unused;
-    if (likely(nmx_self != NULL))
-        nmx_self->string_next[0] = nmx_self->string_next[1] = 0;
-}
-
 /* ---- What the counters ask for */
 
 void nmx_no_memory(void) { fail("out of memory for the counters of accesses"); }
@@ -153,6 +51,11 @@ void nmx_page_seen(struct nmx_writer *writer, uint64_t address, uint64_t ip, boo
     const uint64_t payload[] = {address, ip};
     nmx_emit(writer, NMM_TOUCH, write ? 2 : 1, payload, 2, NULL, 0);
 }
+
+/* QEMU interrupts nothing here. */
+uint64_t nmc_guard(void) { return 0; }
+
+void nmc_unguard(uint64_t before) { (void)before; }
 
 /* ---- What the library tells */
 
@@ -201,6 +104,7 @@ static void on_result(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
+    const struct nmx_callbacks *callbacks = nmc_is_on() ? &nmx_modelled : &nmx_counted;
     const size_t count = qemu_plugin_tb_n_insns(tb);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -214,18 +118,18 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             continue;
         }
         if (nmx_is_string_move(bytes, size)) {
-            qemu_plugin_register_vcpu_mem_cb(insn, on_round, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
+            qemu_plugin_register_vcpu_mem_cb(insn, callbacks->round, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
             continue;
         }
         if (i == 0 && nmx_may_follow_string_move((const uint8_t *)address))
-            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_string_end, QEMU_PLUGIN_CB_NO_REGS, NULL);
+            qemu_plugin_register_vcpu_insn_exec_cb(insn, nmx_string_ends, QEMU_PLUGIN_CB_NO_REGS, NULL);
         if (nmx_is_evex(bytes, size))
             qemu_plugin_register_vcpu_insn_exec_cb(insn, on_unsupported, QEMU_PLUGIN_CB_NO_REGS, ip);
         const bool pieces = nmx_comes_in_pieces(bytes, size);
         if (pieces)
-            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_pieces, QEMU_PLUGIN_CB_NO_REGS, ip);
+            qemu_plugin_register_vcpu_insn_exec_cb(insn, nmx_pieces_begin, QEMU_PLUGIN_CB_NO_REGS, ip);
         qemu_plugin_register_vcpu_mem_cb(
-            insn, pieces ? on_piece : on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
+            insn, pieces ? callbacks->piece : callbacks->access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, ip);
     }
     if (unlikely(!addresses_checked) && count > 0) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
@@ -345,7 +249,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
         fail("this QEMU is not qemu-x86_64 of Debian's package qemu-user");
     if (segment == NULL || program == NULL || !nmx_join(segment, true))
         fail("the recorder's memory cannot be mapped");
-    learn_info();
+    nmx_learn_info();
     say_counting(program);
     pthread_atfork(NULL, NULL, child_of_fork);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

@@ -43,7 +43,7 @@
 
 #include <stdint.h>
 
-#define NMM_WIRE_VERSION 10u
+#define NMM_WIRE_VERSION 11u
 #define NMM_MAGIC 0x414d4d414d554eull /* "NUMAMMA" */
 #define NMM_ENV_SEGMENT "NUMAMMA_SEGMENT"
 
@@ -55,6 +55,17 @@
 /* Clocks of the stamps. */
 #define NMM_CLOCK_MONOTONIC 0u /* CLOCK_MONOTONIC, nanoseconds */
 #define NMM_CLOCK_TSC 1u       /* the processor's time stamp counter, which the reader converts */
+
+/* A model of caches, for counting the accesses that reach memory (inject/exact/caches/caches.h): L1, L2, last level. Each has sets,
+ * powers of two but those of the last level, and ways; 0 ways: there is none. */
+struct nmm_caches {
+    uint32_t line;          /* bytes of a line, a power of two; 0: no model */
+    uint32_t prefetch;      /* 0 none, 1 the next line, 2 by the stride of an instruction */
+    uint32_t sockets;       /* each with a last level; threads go to them in turn */
+    uint32_t pad;
+    uint32_t sets[3];
+    uint32_t ways[3];
+};
 
 /* The header page. Sizes in bytes. Words that are only read while the program runs come first; words that writers change
  * have a cache line of their own, so that the check of `closed` at every event stays in each CPU's own cache. */
@@ -91,7 +102,8 @@ struct nmm_segment {
     uint64_t lost_filtered; /* writers: events of threads that could not claim a ring under a filter of system calls */
     int64_t trace_left;     /* accesses that are to be sent as NMM_ACCESS: the recorder sets it, writers count it down; 0 or
                              * less: none are */
-    uint64_t reserved[48];
+    struct nmm_caches caches; /* written by the recorder before the program starts */
+    uint64_t reserved[43];
 };
 
 /* States of a ring.
@@ -191,7 +203,8 @@ enum nmm_event_type {
     NMM_COUNTING = 14,
     /* Accesses since the last such event about these words. payload: first address (a multiple of 4), tid, then for each 4
      * bytes from there on the reads (lower half) and writes (upper half) of which the first byte lies in them. A page that is
-     * known to be one object's has all of them at its first address. */
+     * known to be one object's has all of them at its first address. aux: 1 when as many words follow with those of them that reach memory
+     * by the model of caches */
     NMM_ACCESSES = 15,
     /* All that was counted in this process has been sent. payload: none */
     NMM_COUNTED = 16,

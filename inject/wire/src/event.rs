@@ -102,11 +102,13 @@ pub enum Event {
         executable: Vec<u8>,
         by_hooks: bool,
     },
-    /// Accesses of thread `tid` to each four bytes from `address` on, since they were told of last.
+    /// Accesses of thread `tid` to each four bytes from `address` on, since they were told of last. `memory`: those of them that reach
+    /// memory; empty where there is no model of caches.
     Accesses {
         address: u64,
         tid: i32,
         counts: Vec<Accessed>,
+        memory: Vec<Accessed>,
     },
     /// All that was counted in the process until now has been told.
     Counted,
@@ -334,14 +336,19 @@ pub(crate) fn decode(head: Head, word: impl Fn(u16) -> u64) -> Result<Stamped, M
         kind::REPEAT => Event::Repeat { stack: arg(0), size: arg(1), count: arg(2) },
         kind::BREAK => Event::Break { old: arg(0), new: arg(1), stack: arg(2) },
         kind::COUNTING => Event::Counting { executable: text(0), by_hooks: head.aux & 2 != 0 },
-        kind::ACCESSES => Event::Accesses {
-            address: arg(0),
-            tid: arg(1) as i32,
-            counts: (2..payload)
-                .map(arg)
-                .map(|both| Accessed { reads: both as u32, writes: (both >> 32) as u32 })
-                .collect(),
-        },
+        kind::ACCESSES => {
+            let counters = |from, end| {
+                let accessed = |both| Accessed { reads: both as u32, writes: (both >> 32) as u32 };
+                (from..end).map(arg).map(accessed).collect()
+            };
+            let end = if head.aux == 1 { 2 + (payload - 2) / 2 } else { payload };
+            Event::Accesses {
+                address: arg(0),
+                tid: arg(1) as i32,
+                counts: counters(2, end),
+                memory: counters(end, payload),
+            }
+        }
         kind::COUNTED => Event::Counted,
         kind::TOUCH => Event::Touch { address: arg(0), ip: arg(1), write: head.aux == 2 },
         kind::UNSUPPORTED => Event::Unsupported(match head.aux {

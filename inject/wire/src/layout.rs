@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
-pub const WIRE_VERSION: u32 = 10;
+pub const WIRE_VERSION: u32 = 11;
 /// "NUMAMMA"
 pub const MAGIC: u64 = 0x41_4d4d_414d_554e;
 pub const PAGE: u32 = 4096;
@@ -43,7 +43,19 @@ pub struct SegmentHeader {
     pub pad1: AtomicU32,
     pub lost_filtered: AtomicU64,
     pub trace_left: AtomicI64,
-    pub reserved: [AtomicU64; 48],
+    pub caches: Caches,
+    pub reserved: [AtomicU64; 43],
+}
+
+/// `struct nmm_caches`.
+#[repr(C)]
+pub struct Caches {
+    pub line: AtomicU32,
+    pub prefetch: AtomicU32,
+    pub sockets: AtomicU32,
+    pub pad: AtomicU32,
+    pub sets: [AtomicU32; 3],
+    pub ways: [AtomicU32; 3],
 }
 
 /// `struct nmm_ring`.

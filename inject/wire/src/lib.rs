@@ -21,5 +21,5 @@ mod shared_plan;
 pub use bell::{Bell, Woken};
 pub use event::{AccessAt, Accessed, Api, Event, Malformed, Stamped, Unsupported, is_younger};
 pub use ring::{Drained, Losses, Owner, Ring, RingState};
-pub use segment::{Clock, ENVIRONMENT, Options, Segment};
+pub use segment::{Caches, Clock, ENVIRONMENT, Options, Segment};
 pub use shared_plan::{SharedPlan, Tables};

@@ -59,6 +59,19 @@ pub struct Options {
     pub collapse: bool,
     /// Whether an emulator counts the accesses: the library tells it what happens (`numamma_note.h`).
     pub exact: bool,
+    /// The model of caches of who counts accesses, if there is to be one.
+    pub caches: Option<Caches>,
+}
+
+/// `struct nmm_caches`: sets and ways of L1, L2 and the last level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Caches {
+    pub line: u32,
+    pub prefetch: u32,
+    pub sockets: u32,
+    pub sets: [u32; 3],
+    pub ways: [u32; 3],
 }
 
 impl Options {
@@ -78,6 +91,7 @@ impl Default for Options {
             clock: Clock::Monotonic,
             collapse: false,
             exact: false,
+            caches: None,
         }
     }
 }
@@ -158,6 +172,15 @@ impl Segment {
         header.collapse.store(options.collapse.into(), Relaxed);
         header.exact.store(options.exact.into(), Relaxed);
         header.vdso_clock.store(READ_BY_PROGRAMS.contains(&kernel_clock().as_str()).into(), Relaxed);
+        if let Some(caches) = options.caches {
+            header.caches.line.store(caches.line, Relaxed);
+            header.caches.prefetch.store(caches.prefetch, Relaxed);
+            header.caches.sockets.store(caches.sockets, Relaxed);
+            for level in 0..3 {
+                header.caches.sets[level].store(caches.sets[level], Relaxed);
+                header.caches.ways[level].store(caches.ways[level], Relaxed);
+            }
+        }
         header.magic.store(MAGIC, SeqCst);
         Ok(segment)
     }

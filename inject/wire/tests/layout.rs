@@ -49,8 +49,10 @@ fn mirror() -> BTreeMap<String, u64> {
         pad1,
         lost_filtered,
         trace_left,
+        caches,
         reserved
     );
+    structure!("nmm_caches", layout::Caches, line, prefetch, sockets, pad, sets, ways);
     structure!(
         "nmm_ring",
         layout::RingControl,

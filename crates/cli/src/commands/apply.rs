@@ -105,6 +105,7 @@ pub fn recording(command: &[OsString], output: &Path, force: bool, environment: 
         max_samples: 50_000_000,
         trace_windows: None,
         trace: None,
+        caches: None,
         environment,
         progress: None,
     }

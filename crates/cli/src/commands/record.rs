@@ -37,6 +37,9 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
     if sampler != Sampler::Exact && arguments.trace.is_some() {
         return Err(Failure::new("--trace needs every access: add --sampler exact"));
     }
+    if sampler != Sampler::Exact && arguments.caches.is_some() {
+        return Err(Failure::new("--caches needs every access: add --sampler exact"));
+    }
     if arguments.trace_windows.is_some() && (sampler == Sampler::Exact || !arguments.functions.is_empty()) {
         return Err(Failure::new("--windows goes with neither --sampler exact nor --in: leave it out"));
     }
@@ -68,6 +71,7 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         max_samples: arguments.max_samples,
         trace_windows: arguments.trace_windows.map(|percent| percent / 100.0),
         trace: arguments.trace,
+        caches: arguments.caches,
         environment: Vec::new(),
         progress: progress(arguments.quiet),
     })

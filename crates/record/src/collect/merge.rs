@@ -26,7 +26,7 @@ struct Told {
 /// What an event takes in memory, in events of the usual size.
 pub fn weight(event: &Event) -> usize {
     match event {
-        Event::Accesses { counts, .. } => 1 + counts.len() / 8,
+        Event::Accesses { counts, memory, .. } => 1 + (counts.len() + memory.len()) / 8,
         Event::Stack { frames, .. } => 1 + frames.len() / 8,
         _ => 1,
     }
@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn an_event_weighs_what_it_takes_in_memory() {
-        let accesses = |cells| Event::Accesses { address: 0, tid: 7, counts: vec![Default::default(); cells] };
+        let accesses =
+            |cells| Event::Accesses { address: 0, tid: 7, counts: vec![Default::default(); cells], memory: vec![] };
         let mut batch = Batch::default();
         for (at, of) in [(1, event(1)), (2, accesses(80)), (3, event(2)), (4, accesses(7))] {
             batch.push(at, of);

@@ -1,7 +1,7 @@
 //! Counts on their way to the dataset: those of one thread in one page of one object make a row for the reads and one for the
 //! writes, however often the plug-in told of them.
 
-use numamma_trace::{Access, NONE, PartSampleRow, Rule};
+use numamma_trace::{Access, NONE, PartSampleRow, Rule, UNKNOWN};
 use rustc_hash::FxHashMap;
 
 use crate::tasks::ThreadId;
@@ -34,21 +34,41 @@ struct Sum {
     high: u64,
     /// Of the last access, as far as known: the object was there then.
     time: i64,
-    reads: u64,
-    writes: u64,
+    reads: Count,
+    writes: Count,
+}
+
+/// Accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many there were.
+    pub all: u64,
+    /// Those of them that reach memory.
+    pub memory: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: Self) {
+        self.all += other.all;
+        self.memory += other.memory;
+    }
 }
 
 /// Counts that wait for being written.
 #[derive(Debug, Default)]
 pub struct Counts {
     sums: FxHashMap<Place, Sum>,
+    /// Whether it is known which accesses reach memory.
+    pub memory_known: bool,
 }
 
 impl Counts {
     /// Accesses to the four bytes at `addr`, made until `time`.
-    pub fn add(&mut self, place: Place, addr: u64, time: i64, reads: u64, writes: u64) {
+    pub fn add(&mut self, place: Place, addr: u64, time: i64, reads: Count, writes: Count) {
         let time = time.max(place.since);
-        let sum = self.sums.entry(place).or_insert(Sum { low: u64::MAX, high: 0, time: i64::MIN, reads: 0, writes: 0 });
+        let none = Count::default();
+        let nothing = Sum { low: u64::MAX, high: 0, time: i64::MIN, reads: none, writes: none };
+        let sum = self.sums.entry(place).or_insert(nothing);
         // A row's address must be the object's at the row's time.
         if place.shared && time >= sum.time {
             (sum.low, sum.high) = (addr, addr + 4);
@@ -56,8 +76,8 @@ impl Counts {
             (sum.low, sum.high) = (sum.low.min(addr), sum.high.max(addr + 4));
         }
         sum.time = sum.time.max(time);
-        sum.reads += reads;
-        sum.writes += writes;
+        sum.reads.add(reads);
+        sum.writes.add(writes);
     }
 
     /// Whether they should be written before their time.
@@ -70,10 +90,14 @@ impl Counts {
         let mut sums: Vec<(Place, Sum)> = self.sums.drain().collect();
         sums.sort_unstable_by_key(|(place, sum)| (place.thread, sum.time, sum.low));
         for (place, sum) in sums {
-            for (access, mut count) in [(Access::Read, sum.reads), (Access::Write, sum.writes)] {
+            for (access, Count { all: mut count, mut memory }) in
+                [(Access::Read, sum.reads), (Access::Write, sum.writes)]
+            {
                 while count > 0 {
                     let part = count.min(MOST_OF_A_ROW);
+                    let of_memory = memory.min(part);
                     count -= part;
+                    memory -= of_memory;
                     rows.push(PartSampleRow {
                         time: sum.time,
                         thread: place.thread as i32,
@@ -91,6 +115,7 @@ impl Counts {
                         site: NONE,
                         trace_window: NONE,
                         owner: NONE,
+                        memory: if self.memory_known { of_memory as f32 } else { UNKNOWN },
                     });
                 }
             }
@@ -102,6 +127,10 @@ impl Counts {
 mod tests {
     use super::*;
 
+    fn all(all: u64) -> Count {
+        Count { all, memory: 0 }
+    }
+
     fn rows(counts: &mut Counts) -> Vec<(i64, i64, i32, i32, f32)> {
         let mut rows = Vec::new();
         counts.write(&mut rows);
@@ -112,10 +141,10 @@ mod tests {
     fn counts_of_one_object_in_a_page_make_one_row_for_reads_and_one_for_writes() {
         let mut counts = Counts::default();
         let place = Place { thread: 0, page: 0x1000, object: 0x1010, since: 5, shared: false };
-        counts.add(place, 0x1010, 10, 3, 0);
-        counts.add(place, 0x1020, 20, 1, 2);
+        counts.add(place, 0x1010, 10, all(3), all(0));
+        counts.add(place, 0x1020, 20, all(1), all(2));
         // The next one at the same address.
-        counts.add(Place { since: 21, ..place }, 0x1010, 20, 7, 0);
+        counts.add(Place { since: 21, ..place }, 0x1010, 20, all(7), all(0));
         assert_eq!(rows(&mut counts), [(20, 0x1010, 20, 1, 4.0), (20, 0x1010, 20, 2, 2.0), (21, 0x1010, 4, 1, 7.0)]);
         assert_eq!(rows(&mut counts), []);
     }
@@ -125,8 +154,8 @@ mod tests {
     fn a_row_is_where_its_object_was_at_its_time() {
         let mut counts = Counts::default();
         let place = Place { thread: 0, page: 0x1000, object: 0x1000, since: 0, shared: true };
-        counts.add(place, 0x1010, 10, 1, 0);
-        counts.add(place, 0x1100, 20, 1, 0);
+        counts.add(place, 0x1010, 10, all(1), all(0));
+        counts.add(place, 0x1100, 20, all(1), all(0));
         assert_eq!(rows(&mut counts), [(20, 0x1100, 4, 1, 2.0)]);
     }
 
@@ -135,10 +164,26 @@ mod tests {
         let mut counts = Counts::default();
         let place = Place { thread: 0, page: 0, object: 0, since: 0, shared: false };
         for _ in 0..3 {
-            counts.add(place, 0, 1, (1 << 24) - 1, 0);
+            counts.add(place, 0, 1, all((1 << 24) - 1), all(0));
         }
         let rows = rows(&mut counts);
         assert_eq!(rows.iter().map(|row| row.4 as u64).sum::<u64>(), 3 * ((1 << 24) - 1));
         assert!(rows.iter().all(|row| row.4 as u64 <= MOST_OF_A_ROW));
+    }
+
+    #[test]
+    fn accesses_that_reach_memory_are_part_of_a_row_or_unknown() {
+        let place = Place { thread: 0, page: 0, object: 0, since: 0, shared: false };
+        for (memory_known, expected) in
+            [(true, [(1 << 24, 5), (3, 0), (7, 7)]), (false, [(1 << 24, -1), (3, -1), (7, -1)])]
+        {
+            let mut counts = Counts { memory_known, ..Counts::default() };
+            counts.add(place, 0, 1, Count { all: (1 << 24) + 1, memory: 4 }, Count { all: 7, memory: 7 });
+            counts.add(place, 8, 1, Count { all: 2, memory: 1 }, Count::default());
+            let mut rows = Vec::new();
+            counts.write(&mut rows);
+            let rows: Vec<_> = rows.iter().map(|row| (row.accesses as i64, row.memory as i64)).collect();
+            assert_eq!(rows, expected);
+        }
     }
 }

@@ -16,7 +16,7 @@ mod counts;
 mod process;
 mod trace;
 
-pub use counts::Counts;
+pub use counts::{Count, Counts};
 pub use process::Emulated;
 pub use trace::{Traced, Tracing};
 
@@ -32,7 +32,9 @@ impl Session {
     pub(crate) fn counted(&mut self, time: i64, pid: i32, tid: i32, event: &Event) -> bool {
         match *event {
             Event::Counting { ref executable, by_hooks } => self.counting(time, pid, executable, by_hooks),
-            Event::Accesses { address, tid, ref counts } => self.accessed(time, pid, tid, address, counts),
+            Event::Accesses { address, tid, ref counts, ref memory } => {
+                self.accessed((time, pid, tid), address, counts, memory);
+            }
             Event::Counted => self.emulated().all_sent(pid),
             Event::Touch { address, ip, write } => self.touched_first(time, pid, tid, address, ip, write),
             Event::Access(at) => self.traced(time, pid, tid, at),
@@ -77,7 +79,8 @@ impl Session {
         }
     }
 
-    fn accessed(&mut self, time: i64, pid: i32, tid: i32, address: u64, counts: &[Accessed]) {
+    /// `memory`: those of them that reach memory, if that is known.
+    fn accessed(&mut self, (time, pid, tid): (i64, i32, i32), address: u64, counts: &[Accessed], memory: &[Accessed]) {
         self.emulated().counts(pid);
         let thread = self.thread_of(pid, tid, time);
         let process = self.tasks.process_of(thread);
@@ -85,11 +88,17 @@ impl Session {
         let time = time - 1;
         let wanted = |access: Access| self.only.is_none_or(|only| only == access);
         let (reads_wanted, writes_wanted) = (wanted(Access::Read), wanted(Access::Write));
+        let count = |wanted: bool, all: u32, memory: u32| match wanted {
+            true => Count { all: all.into(), memory: memory.into() },
+            false => Count::default(),
+        };
         let mut extent: Option<(u64, crate::objects::Extent)> = None;
         for (n, counter) in counts.iter().enumerate() {
-            let reads = if reads_wanted { u64::from(counter.reads) } else { 0 };
-            let writes = if writes_wanted { u64::from(counter.writes) } else { 0 };
-            if reads + writes == 0 {
+            let memory = memory.get(n).copied().unwrap_or_default();
+            let reads = count(reads_wanted, counter.reads, memory.reads);
+            let writes = count(writes_wanted, counter.writes, memory.writes);
+            let accesses = (reads.all + writes.all) as i64;
+            if accesses == 0 {
                 continue;
             }
             let addr = address.wrapping_add(4 * n as u64);
@@ -98,8 +107,8 @@ impl Session {
                 _ => self.touch(process, thread, addr, time).1,
             };
             extent = Some((addr, of));
-            self.tasks.threads[thread].row.samples += (reads + writes) as i64;
-            self.tasks.processes[process].row.samples += (reads + writes) as i64;
+            self.tasks.threads[thread].row.samples += accesses;
+            self.tasks.processes[process].row.samples += accesses;
             let page = addr & !(self.page_bytes - 1);
             let place = counts::Place { thread, page, object: of.low, since: of.since, shared: of.shared };
             self.counts.add(place, addr, time, reads, writes);

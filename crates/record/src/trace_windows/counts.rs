@@ -176,10 +176,25 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
+    use numamma_trace::UNKNOWN;
+
     use super::*;
 
     fn row(thread: i32, addr: i64, accesses: f32, basis: i32) -> SampleRow {
-        SampleRow { thread, addr, accesses, basis, time: 0, cpu: 0, ip: 0x10, bytes: 8, access: 1, rule: 3, cost: 0 }
+        SampleRow {
+            thread,
+            addr,
+            accesses,
+            basis,
+            time: 0,
+            cpu: 0,
+            ip: 0x10,
+            bytes: 8,
+            access: 1,
+            rule: 3,
+            cost: 0,
+            memory: UNKNOWN,
+        }
     }
 
     #[test]

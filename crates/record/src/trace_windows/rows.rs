@@ -1,6 +1,6 @@
 //! What a trace window saw becomes rows of the dataset: at the objects that are there at that moment.
 
-use numamma_trace::{Access, PartSampleRow, Rule};
+use numamma_trace::{Access, PartSampleRow, Rule, UNKNOWN};
 
 use super::survey::Stretch;
 use super::{Shared, TraceWindow};
@@ -91,6 +91,7 @@ impl Session {
                 site,
                 trace_window: number as i32,
                 owner,
+                memory: UNKNOWN,
             });
         }
     }

@@ -45,6 +45,9 @@ pub fn objects(selection: &Selection) -> String {
             ("period_bytes", &|o| o.pattern.period_bytes.into()),
             ("confidence", &|o| o.pattern.confidence.into()),
             ("advice", &|o| o.advice.as_ref().map(|advice| advice.text.as_str()).into()),
+            ("memory_reads", &|o| o.memory.map(|of| of.reads).into()),
+            ("memory_writes", &|o| o.memory.map(|of| of.writes).into()),
+            ("memory_share", &|o| o.memory.map(|of| of.share).into()),
         ],
     )
 }
@@ -110,6 +113,7 @@ pub fn threads(rows: &[ThreadRow]) -> String {
             ("writes", &|row| split(row).1.into()),
             ("accesses", &|row| split(row).2.into()),
             ("cpus", &|row| row.thread.map(|thread| joined(thread.cpus.keys())).into()),
+            ("memory", &|row| row.memory.into()),
         ],
     )
 }
@@ -132,6 +136,7 @@ pub fn pages(rows: &[PageRow]) -> String {
             ("first_touch_thread", &|row| row.page.first_touch_thread.into()),
             ("instance", &|row| row.page.instance.into()),
             ("by_thread", &|row| joined(row.page.by_thread.iter().map(|(thread, n)| format!("{thread}={n}"))).into()),
+            ("memory", &|row| row.page.memory.into()),
         ],
     )
 }

@@ -45,6 +45,10 @@ pub fn check(options: &Options) -> Result<(), ReportError> {
         let what = "remote accesses are counted per object, not per thread, page, node or line";
         return Err(ReportError::Unsupported { what, remedy: "use --by object or --by site, or another --sort" });
     }
+    if options.sort == Sort::Memory && matches!(options.by, By::Node | By::Line) {
+        let what = "accesses that reach memory are counted per object, thread and page, not per node or line";
+        return Err(ReportError::Unsupported { what, remedy: "use --by object, thread or page, or another --sort" });
+    }
     if options.access != Access::All && paged {
         let what = "pages do not tell reads from writes";
         return Err(ReportError::Unsupported { what, remedy: "leave out --access, or use another --by" });
@@ -61,6 +65,11 @@ impl<'a> Selection<'a> {
     /// Looks up the object that the options name.
     pub fn new(findings: &'a Findings, options: &'a Options) -> Result<Self, ReportError> {
         check(options)?;
+        if options.sort == Sort::Memory && findings.sampler.caches.is_none() {
+            let what = "the recording does not tell which accesses reach memory";
+            let remedy = "record with --sampler exact --caches auto, or use another --sort";
+            return Err(ReportError::Unsupported { what, remedy });
+        }
         let object = match &options.object {
             Some(name) => Some(&findings.objects[find_object(findings, name)?]),
             None => None,

@@ -23,6 +23,7 @@ impl<'a> Selection<'a> {
                 Some((reads, writes)) => self.count(reads, writes),
                 None => finite(object.remote.share) * finite(object.cost.seconds),
             },
+            Sort::Memory => object.memory.map_or(0.0, |memory| self.count(memory.reads, memory.writes)),
         }
     }
 

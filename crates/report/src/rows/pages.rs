@@ -4,6 +4,7 @@ use numamma_findings::{Detail, Object, Page, share_error};
 
 use super::{Cut, Selection, is_exact};
 use crate::error::ReportError;
+use crate::options::Sort;
 
 /// A share of a page that may be off by more says nothing.
 const MOST_ERROR: f64 = 0.25;
@@ -48,7 +49,7 @@ impl PageRow<'_> {
 }
 
 impl<'a> Selection<'a> {
-    /// Pages, most samples first whether cost or accesses are asked for: a page carries no cost of its own.
+    /// Pages, most samples first, or most accesses that reach memory: a page carries no cost of its own.
     pub fn pages(&self) -> Result<Cut<PageRow<'a>>, ReportError> {
         let rows = self.scope().filter_map(|object| Some((object, object.detail.as_ref()?)));
         let exact = is_exact(self.findings);
@@ -58,6 +59,9 @@ impl<'a> Selection<'a> {
         if rows.is_empty() && self.scope().any(|object| object.detail.is_none()) {
             return Err(ReportError::NoDetail);
         }
-        Ok(self.order(rows, |row| row.page.samples as f64))
+        Ok(self.order(rows, |row| match self.options.sort {
+            Sort::Memory => row.page.memory.unwrap_or_default(),
+            _ => row.page.samples as f64,
+        }))
     }
 }

@@ -23,6 +23,8 @@ pub struct ThreadRow<'a> {
     pub cost_error: Option<f64>,
     /// Reads and writes, if they were counted; those of one object are not told apart.
     pub accesses: ThreadAccesses,
+    /// Accesses that reach memory, if known; not split by object.
+    pub memory: Option<f64>,
     /// The object that costs it most and the share of its cost.
     pub hottest: Option<(&'a Object, f64)>,
 }
@@ -57,6 +59,7 @@ impl<'a> Selection<'a> {
         };
         self.order(rows, |row| match (self.options.sort, &row.accesses) {
             (Sort::Cost, _) => row.cost_s,
+            (Sort::Memory, _) => row.memory.unwrap_or_default(),
             (_, ThreadAccesses::Split(reads, writes)) => self.count(*reads, *writes),
             (_, ThreadAccesses::Total(total)) => *total,
             (_, ThreadAccesses::Unknown) => row.cost_s,
@@ -90,6 +93,7 @@ impl<'a> Selection<'a> {
                 Some((reads, writes)) => ThreadAccesses::Split(finite(reads), finite(writes)),
                 None => ThreadAccesses::Unknown,
             },
+            memory: thread.memory.map(finite),
             hottest: hottest.get(&thread.thread).map(|(object, cost)| (*object, ratio(*cost, thread.cost_s).min(1.0))),
         })
         .collect()
@@ -109,6 +113,7 @@ impl<'a> Selection<'a> {
             accesses: share
                 .access_share
                 .map_or(ThreadAccesses::Unknown, |share| ThreadAccesses::Total(accesses * finite(share))),
+            memory: None,
             hottest: None,
         });
         rows.collect()

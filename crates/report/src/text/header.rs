@@ -89,6 +89,9 @@ fn sampler(findings: &Findings, page: &Page) -> String {
         if sampler.hooks {
             parts.push("code compiled without them is not".to_string());
         }
+        if let Some(caches) = &sampler.caches {
+            parts.push(format!("memory behind {}", clean(caches, page.pen.unicode)));
+        }
         parts.push("no time is measured".to_string());
         return parts.join(page.pen.dot());
     }

@@ -1,6 +1,6 @@
 //! The table of objects.
 
-use numamma_findings::{CallSite, Object};
+use numamma_findings::{CallSite, MemoryAccesses, Object};
 
 use super::{
     Page,
@@ -43,6 +43,7 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         Column::right(if access == Access::Write { "" } else { "Reads" }, 4),
         Column::right(if access == Access::Read { "" } else { "Writes" }, 4),
         Column::right("Access", 5),
+        Column::right("Memory", 0),
         Column::right("Remote", 0),
         Column::left("Threads", 7),
         Column::left("First touch", 6),
@@ -127,6 +128,7 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
             )),
         },
         remote(selection, object, page),
+        Cell::new(object.memory.map(|of| memory(&of)).unwrap_or_default()),
         Cell::new(&threads).phrase(format!("{} {threads}", shares::noun(object.threads.len()))),
         Cell::new(&touch).phrase(if touch == "-" {
             "first touch not seen".to_string()
@@ -135,6 +137,11 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         }),
         Cell::new(pattern.strip_prefix("pattern ").unwrap_or(&pattern)).phrase(&pattern),
     ]
+}
+
+/// `1.2 M 34.5 %`: accesses that reach memory, and their share of those of the run.
+fn memory(of: &MemoryAccesses) -> String {
+    format!("{} {}", units::count(of.total), units::percent(of.share))
 }
 
 fn noun(access: Access) -> &'static str {

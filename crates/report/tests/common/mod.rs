@@ -36,6 +36,7 @@ pub fn findings() -> Findings {
             hooks: false,
             trace_windows: None,
             trace: None,
+            caches: None,
             controls: Default::default(),
         },
         samples: Samples {
@@ -173,6 +174,7 @@ fn detail() -> Detail {
             owner: Some(owner(page)),
             samples,
             by_thread,
+            memory: None,
             first_touch_thread: Some(0),
         }
     };
@@ -211,6 +213,7 @@ pub fn thread(thread: usize) -> Thread {
         cost_error: Some(0.004),
         reads: None,
         writes: None,
+        memory: None,
         cpus: (0..=thread as i32 * 3).map(|cpu| (cpu, 100)).collect(),
     }
 }

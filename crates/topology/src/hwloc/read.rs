@@ -227,6 +227,8 @@ fn cache(object: Element, kind: &str) -> Option<Cache> {
         kind: kind.to_owned(),
         bytes: positive("cache_size"),
         line_bytes: positive("cache_linesize"),
+        // hwloc writes 0 where it is not known and -1 where any line may be anywhere.
+        ways: number(object, "cache_associativity").filter(|&ways: &u32| ways > 0),
         shared_by: set(object, "cpuset").unwrap_or_default(),
     })
 }

@@ -77,10 +77,12 @@ fn tree(machine: &Machine) -> Object {
             let rank = 100 - cache.level * 2 + u32::from(suffix == "i");
             let mut object = Object::new(rank, format!("L{}{suffix}Cache", cache.level), None, &cache.shared_by);
             object.attributes = format!(
-                " cache_size=\"{}\" depth=\"{}\" cache_linesize=\"{}\" cache_type=\"{kind}\"",
+                " cache_size=\"{}\" depth=\"{}\" cache_linesize=\"{}\" \
+                 cache_associativity=\"{}\" cache_type=\"{kind}\"",
                 cache.bytes.unwrap_or(0),
                 cache.level,
-                cache.line_bytes.unwrap_or(0)
+                cache.line_bytes.unwrap_or(0),
+                cache.ways.unwrap_or(0)
             );
             add(object);
         }

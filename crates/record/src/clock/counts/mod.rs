@@ -328,6 +328,8 @@ impl Factors {
 
 #[cfg(test)]
 mod tests {
+    use numamma_trace::UNKNOWN;
+
     use super::super::machine::Machine;
     use super::evidence::Clock;
     use super::*;
@@ -367,6 +369,7 @@ mod tests {
             cost: 0,
             accesses: 1.0,
             basis: NONE,
+            memory: UNKNOWN,
         }
     }
 
