@@ -242,7 +242,8 @@ static bool tell_others(const struct nmc_private *self, uint64_t number, uint64_
 }
 
 /* Asks the last level for a line where there is one thread: nobody is to be told, and nobody else is at the sets. When a second one begins
- * this one loses all that it holds, so it does not matter who held what until then. Whether it was not there. */
+ * this one loses all that it holds, so it does not matter who held what until then; if both are at one set in that moment, a line of it may be
+ * forgotten. Whether the line was not there. */
 static bool ask_alone(const struct nmc_private *self, uint64_t number, uint64_t line)
 {
     uint64_t *lines = last_set(self->socket, number).lines;
