@@ -7,6 +7,7 @@ use numamma_topology::MachineModel;
 use crate::choose::{Assignment, SIMPLER, Standing, Weight, weigh};
 use crate::diagnose::{Case, line, sentence};
 use crate::error::AdviseError;
+use crate::extrapolate::extrapolate;
 use crate::layout::Layout;
 use crate::model::Model;
 use crate::options::{Options, ThreadPlacement};
@@ -44,6 +45,8 @@ pub struct Planned {
 /// # Errors
 /// What is missing or wrong, in one line.
 pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<PlanAdvice, AdviseError> {
+    let (usage, notes) = extrapolate(usage, options.thread_count)?;
+    let usage = usage.as_ref();
     let model = Model::new(usage, machine, options)?;
     if model.latencies.memory_nodes.len() < 2 {
         return Err(AdviseError::OneNode(machine.name.clone()));
@@ -89,7 +92,7 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
         planned: prediction(&model, "plan", threads, nodes, &assignment.traffic),
         objects: planned.iter().map(|planned| planned.advice.clone()).collect(),
         memory_only: model.demand.memory_only,
-        assumptions: model.demand.assumptions.clone(),
+        assumptions: [notes, model.demand.assumptions.clone()].concat(),
     };
     let toml = text(&plan, &planned, &findings);
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })

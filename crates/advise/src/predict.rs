@@ -4,6 +4,7 @@ use numamma_findings::{LinkLoad, NodeLoad, ObjectUse, Prediction, Predictions, U
 use numamma_topology::MachineModel;
 
 use crate::error::AdviseError;
+use crate::extrapolate::extrapolate;
 use crate::interval::{interval, uncertainty};
 use crate::layout::Layout;
 use crate::locality::imbalance;
@@ -49,20 +50,24 @@ impl Layouts {
 /// # Errors
 /// What is missing or wrong, in one line.
 pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<Predictions, AdviseError> {
+    let (usage, notes) = extrapolate(usage, options.thread_count)?;
+    let usage = usage.as_ref();
     let model = Model::new(usage, machine, options)?;
     let mut candidates = usual(&model)?;
-    let mut assumptions = model.demand.assumptions.clone();
+    let is_recorded = notes.is_empty();
+    let mut assumptions = [notes, model.demand.assumptions.clone()].concat();
     if let Some(plan) = &options.plan {
         let threads = candidates.last().map_or(ThreadPlacement::Compact, |last| last.threads.clone());
         candidates.push(planned::candidate(&model, plan, &threads, &mut assumptions));
     }
     let predictions = candidates.iter().map(|candidate| of_candidate(&model, candidate));
     let candidates = predictions.collect::<Result<_, _>>()?;
+    let is_measured = usage.threads.iter().all(|thread| thread.busy_s.is_some()) && usage.wall_s > 0.0 && is_recorded;
     Ok(Predictions {
         machine: machine.name.clone(),
         threads: model.demand.included.iter().filter(|&&is| is).count(),
         memory_only: model.demand.memory_only,
-        measured_s: (!model.demand.memory_only && usage.wall_s > 0.0).then_some(usage.wall_s),
+        measured_s: is_measured.then_some(usage.wall_s),
         candidates,
         assumptions,
     })
