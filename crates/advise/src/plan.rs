@@ -135,10 +135,18 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
     };
     let interleave = Layout::Interleave(model.latencies.memory_nodes.clone());
     let local = [&Layout::FirstTouch, &Layout::ByOwner, &interleave].map(local);
-    let case = Case { object, weight, layout, nodes: model.latencies.memory_nodes.len(), users: users(object), local };
+    let named = named(object, &model.usage.objects);
+    let case = Case {
+        object,
+        weight,
+        layout,
+        nodes: model.latencies.memory_nodes.len(),
+        is_named: named.is_some(),
+        users: users(object),
+        local,
+    };
     let stable =
         choice.map_or(Stability { confidence: 1.0, others: Vec::new() }, |at| stability(model, assignment, at));
-    let named = named(object, &model.usage.objects);
     let is_advised = *layout != Layout::FirstTouch && named.is_some();
     let map_pages = setting.unit_bytes() / 4096;
     let objects = match &named {

@@ -5,7 +5,7 @@ use numamma_topology::MachineModel;
 
 use crate::error::AdviseError;
 use crate::extrapolate::extrapolate;
-use crate::interval::{interval, uncertainty};
+use crate::interval::{corrected, interval};
 use crate::layout::Layout;
 use crate::locality::imbalance;
 use crate::model::Model;
@@ -161,8 +161,8 @@ pub fn prediction(
     traffic: &Traffic,
 ) -> Prediction {
     let cost = model.cost(thread_nodes, traffic, Otherwise::default());
-    let uncertainty = uncertainty(model, thread_nodes, traffic, cost.time_s);
-    let (low_s, high_s) = interval(cost.time_s, &uncertainty);
+    let (time_s, uncertainty) = corrected(model, thread_nodes, traffic, cost.time_s);
+    let (low_s, high_s) = interval(time_s, &uncertainty);
     let links = traffic.by_link(thread_nodes);
     let nodes = model.latencies.nodes;
     let all: f64 = links.iter().sum();
@@ -188,7 +188,7 @@ pub fn prediction(
     Prediction {
         name: name.to_owned(),
         threads: threads.name().to_owned(),
-        time_s: cost.time_s,
+        time_s,
         low_s,
         high_s,
         remote_share: 1.0 - traffic.local_share(thread_nodes),

@@ -32,7 +32,7 @@ fn other_numbers_of_threads_are_predicted_as_if_recorded() {
         for name in ["first touch", "interleave", "block", "by owner"] {
             let (guess, truth) =
                 (time_s(&run(recorded), &options, name), time_s(&run(count), &Options::default(), name));
-            assert!((guess / truth - 1.0).abs() < 0.03, "{recorded} -> {count}, {name}: {guess} of {truth}");
+            assert!((guess / truth - 1.0).abs() < 0.05, "{recorded} -> {count}, {name}: {guess} of {truth}");
         }
         let advice = plan(&run(recorded), &machine(4), &options).expect("a plan");
         assert!(advice.findings.assumptions[0].contains(&format!("with {count} threads, recorded with {recorded}")));
