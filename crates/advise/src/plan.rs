@@ -79,12 +79,6 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     let now_layout = if now == ThreadPlacement::AsRecorded { Layout::AsRecorded } else { Layout::FirstTouch };
     let now_traffic = total(&model, &now_nodes, &Layouts::All(now_layout));
     let planned = planned(&model, &assignment, &weights);
-    let plan = Plan {
-        wrappers: wrappers(&planned),
-        pin: pin(threads),
-        objects: planned.iter().flat_map(|planned| planned.objects.clone()).collect(),
-        ..Plan::default()
-    };
     let findings = PlanFindings {
         machine: machine.name.clone(),
         toml: String::new(),
@@ -93,6 +87,16 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
         objects: planned.iter().map(|planned| planned.advice.clone()).collect(),
         memory_only: model.demand.memory_only,
         assumptions: [notes, model.demand.assumptions.clone()].concat(),
+    };
+    // Threads that run well as they are need no pins.
+    let is_as_good = now == ThreadPlacement::AsRecorded
+        && findings.objects.iter().all(|object| object.policy.is_empty())
+        && findings.now.time_s <= findings.planned.time_s * (1.0 + SIMPLER);
+    let plan = Plan {
+        wrappers: wrappers(&planned),
+        pin: if is_as_good { Pin::Free } else { pin(threads) },
+        objects: planned.iter().flat_map(|planned| planned.objects.clone()).collect(),
+        ..Plan::default()
     };
     let toml = text(&plan, &planned, &findings);
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })
