@@ -81,7 +81,7 @@ validate: ## compare estimated counts of accesses with exact ones of the same wo
 	cargo build $(LOCKED) --workspace --bin numamma --bin validate
 	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/validate $(VALIDATE)
 
-judge: ## how often what is stated of random programs holds: make judge N=200 SEED=1 (JUDGE=--odd, --even, --mode bursts, --verbose, --again)
+judge: ## how often what is stated of random programs holds: make judge N=200 SEED=1 (JUDGE=--odd, --even, --mode windows, --verbose, --again)
 	@scripts/setup --for test
 	cargo build $(LOCKED) --workspace --bin numamma --bin judge
 	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/judge N=$(or $(N),200) SEED=$(or $(SEED),1) $(JUDGE)

@@ -238,8 +238,8 @@ fn every_field_is_described() {
     let mut described: BTreeSet<&str> = spans.flat_map(|span| span.split(word)).collect();
     // Those are the report's.
     described.extend(["function", "file", "line", "via", "stack", "rate_hz", "period", "overhead_estimate", "only"]);
-    described.extend(["count", "remedy", "seconds", "share", "error", "reads", "writes", "id", "ground"]);
-    described.extend(["hooks", "bursts", "taken", "instructions", "stopped_s", "assumed"]);
+    described.extend(["count", "remedy", "seconds", "share", "error", "reads", "writes", "id", "basis"]);
+    described.extend(["hooks", "trace_windows", "taken", "instructions", "stopped_s", "assumed"]);
     described.extend(["trace", "most", "accesses", "used_up"]);
     described.extend(["overhead", "ticks_s", "held_s", "hooks_s", "recorder_s", "thread_s"]);
     described.extend(["controls", "after_s", "for_s", "marked", "in", "objects", "ranges", "left_out", "thinned"]);

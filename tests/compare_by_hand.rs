@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use numamma_tests::Place;
 use numamma_tests::comparison::{Agreement, Comparison};
 use numamma_trace::{
-    Access, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, GroundRow, MarkerRow, Meta, ModuleRow, ObjectRow,
+    Access, BasisRow, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, MarkerRow, Meta, ModuleRow, ObjectRow,
     PageNodeRow, ProcessRow, Rule, SampleRow, SamplerMeta, SiteRow, ThreadRow,
 };
 
@@ -103,7 +103,7 @@ impl Made {
         };
         writer.write_table(&(0..5).map(node).collect::<Vec<_>>()).unwrap();
         writer.write_table::<FirstTouchRow>(&[]).unwrap();
-        writer.write_table::<GroundRow>(&[]).unwrap();
+        writer.write_table::<BasisRow>(&[]).unwrap();
         writer.write_table::<MarkerRow>(&[]).unwrap();
         let mut meta = Meta {
             format: FORMAT,
@@ -147,7 +147,7 @@ impl Made {
             rule: Rule::Before as i32,
             cost: PERIOD,
             accesses: 1.0,
-            ground: numamma_trace::NONE,
+            basis: numamma_trace::NONE,
         }
     }
 
@@ -474,14 +474,14 @@ fn an_exact_recording() {
     assert!(comparison.total.cost.difference.is_none());
 }
 
-/// Estimated accesses of which none stands on a ground: JSON has them and what they stand on, text does not state them.
+/// Estimated accesses of which none stands on a basis: JSON has them and what they stand on, text does not state them.
 #[test]
-fn counts_without_ground_are_not_stated() {
+fn counts_without_basis_are_not_stated() {
     let estimated = Made { meta: |meta| meta.sampler.counted = Some(0.0), ..b() };
     let place = Place::together();
     let (a, b) = (a().write(&place, "a.numamma"), estimated.write(&place, "b.numamma"));
     let grid = Comparison::of(&a, &b, &[]).object("grid").accesses.clone();
-    assert_eq!((grid.ground.a, grid.ground.b), (None, Some(0.0)));
+    assert_eq!((grid.basis.a, grid.basis.b), (None, Some(0.0)));
     near(grid.share.difference.unwrap(), 5.0 / 11.0 - 0.4);
     assert!(grid.share.b_error.is_some() && grid.share.significant.is_none(), "{grid:?}");
     let run = numamma_tests::Run::compare(&a, &b).env("COLUMNS", "200").env("LC_ALL", "C.UTF-8");

@@ -307,7 +307,7 @@ fn the_triad_is_counted_as_its_truth_says() {
     assert!(b.0 > 0.0 && b.0 % (n / 4.0) == 0.0, "{b:?}");
     let shares: Vec<f64> = report.object("b").threads.iter().map(|t| t.access_share).collect();
     assert_eq!(shares, [0.5, 0.5]);
-    // Whoever counts every access has a ground for each count, and no error.
+    // Whoever counts every access has a basis for each count, and no error.
     let text = Run::numamma().arg("report").arg(place.dataset()).run().success().out();
     assert!(!text.contains("cost only"), "{text}");
     for name in ["a", "b", "c"] {

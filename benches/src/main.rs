@@ -7,7 +7,6 @@
 
 mod ablation;
 mod attribution;
-mod bursts;
 mod exact;
 mod heap;
 mod machine;
@@ -19,6 +18,7 @@ mod report;
 mod size;
 mod spread;
 mod synthetic;
+mod trace_windows;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,14 +43,14 @@ const BENCHES: [(&str, Run); 10] = [
     ("pair", pair::run),
     ("overhead", overhead::run),
     ("ablation", ablation::run),
-    ("bursts", bursts::run),
+    ("trace_windows", trace_windows::run),
     ("exact", exact::run),
     ("heap", heap::run),
     ("memory", heap::memory::run),
 ];
 
 /// Take long, and are about no budget: only when named.
-const ON_REQUEST: [&str; 5] = ["ablation", "bursts", "exact", "heap", "memory"];
+const ON_REQUEST: [&str; 5] = ["ablation", "trace_windows", "exact", "heap", "memory"];
 
 /// What benches need to know.
 #[derive(Debug)]

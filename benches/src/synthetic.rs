@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use numamma_trace::{
-    ALL_TABLES, Access, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, GroundRow, MarkerRow, Meta, ModuleRow,
+    ALL_TABLES, Access, BasisRow, CodeRow, DatasetWriter, FORMAT, FirstTouchRow, FrameRow, MarkerRow, Meta, ModuleRow,
     NONE, ObjectRow, PageNodeRow, ProcessRow, Rule, SampleRow, SamplerMeta, SiteRow, Table, ThreadRow, TraceError,
     TraceRow,
 };
@@ -165,7 +165,7 @@ fn sample(rows: &mut Vec<SampleRow>, arrays: &[Array], shape: Shape, step: u64, 
             rule: if n > 0 { Rule::Spread } else { rule } as i32,
             cost: if n > 0 { 0 } else { PERIOD },
             accesses: if known { 1.0 / (1 + shape.spread) as f32 } else { 0.0 },
-            ground: NONE,
+            basis: NONE,
         });
         if !known {
             break;
@@ -270,7 +270,7 @@ fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result
     write_all(writer, threads)?;
     writer.write_table(&[process])?;
     writer.write_table::<ModuleRow>(&[])?;
-    writer.write_table::<GroundRow>(&[])?;
+    writer.write_table::<BasisRow>(&[])?;
     writer.write_table::<TraceRow>(&[])?;
     writer.write_table::<MarkerRow>(&[])
 }

@@ -111,13 +111,13 @@ pub struct Cost {
 #[allow(missing_docs)]
 pub struct Accesses {
     pub share: Change,
-    pub ground: Grounds,
+    pub basis: Bases,
 }
 
 /// The part of the counts that stands on more than time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[allow(missing_docs)]
-pub struct Grounds {
+pub struct Bases {
     pub a: Option<f64>,
     pub b: Option<f64>,
 }

@@ -194,7 +194,7 @@ pub struct Accesses {
     #[serde(default)]
     pub error: Option<f64>,
     #[serde(default)]
-    pub ground: Option<f64>,
+    pub basis: Option<f64>,
 }
 
 /// What is not stated is 0: a test that needs it fails.

@@ -37,13 +37,13 @@ pub struct Score {
     pub samples: u64,
     /// Objects that are not small.
     pub objects: usize,
-    /// Those of them whose share the report states: the others have no ground for a number ("cost only").
+    /// Those of them whose share the report states: the others have no basis for a number ("cost only").
     pub stated: usize,
     /// Those of the stated ones whose exact share lies within the stated interval.
     pub within: usize,
     /// The half-widths of these intervals.
     pub widths: Vec<f64>,
-    /// The part of the samples whose counts have a ground.
+    /// The part of the samples whose counts have a basis.
     pub counted: f64,
     /// The part of the pages that have the owner that exact counts give, of those that have one.
     pub owners: Option<f64>,
@@ -116,7 +116,7 @@ fn score(comparison: &Comparison, off: Variation, counted: f64) -> Score {
     for object in &comparison.objects {
         let share = object.accesses.share;
         score.cost += (object.cost.share.b - share.a).abs() / 2.0;
-        score.object(share.a, share.b, object.accesses.ground.b, share.b_error);
+        score.object(share.a, share.b, object.accesses.basis.b, share.b_error);
     }
     for object in &comparison.only_a {
         score.cost += object.accesses.share / 2.0;
@@ -125,7 +125,7 @@ fn score(comparison: &Comparison, off: Variation, counted: f64) -> Score {
     }
     for object in &comparison.only_b {
         score.cost += object.cost.share / 2.0;
-        score.object(0.0, object.accesses.share, object.accesses.ground, object.accesses.error);
+        score.object(0.0, object.accesses.share, object.accesses.basis, object.accesses.error);
     }
     score.owners = comparison.ownership.as_ref().and_then(|ownership| ownership.thread.accuracy);
     score
@@ -133,12 +133,12 @@ fn score(comparison: &Comparison, off: Variation, counted: f64) -> Score {
 
 impl Score {
     /// Counts an object, if it is not small: its exact share of the accesses, and what is stated of it.
-    fn object(&mut self, exact: f64, estimated: f64, ground: Option<f64>, error: Option<f64>) {
+    fn object(&mut self, exact: f64, estimated: f64, basis: Option<f64>, error: Option<f64>) {
         if exact.max(estimated) < SMALL {
             return;
         }
         self.objects += 1;
-        if let Some(error) = error.filter(|_| is_stated(ground)) {
+        if let Some(error) = error.filter(|_| is_stated(basis)) {
             self.stated += 1;
             self.within += usize::from((estimated - exact).abs() <= error);
             self.widths.push(error);
@@ -146,9 +146,9 @@ impl Score {
     }
 }
 
-/// Whether a report states a count of which that part has a ground, as docs/REPORT.md promises.
-fn is_stated(ground: Option<f64>) -> bool {
-    ground.is_none_or(|ground| ground >= 0.5)
+/// Whether a report states a count of which that part has a basis, as docs/REPORT.md promises.
+fn is_stated(basis: Option<f64>) -> bool {
+    basis.is_none_or(|basis| basis >= 0.5)
 }
 
 #[cfg(test)]

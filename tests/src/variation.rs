@@ -170,7 +170,7 @@ mod tests {
             "comparable": {"cost": false, "accesses": true, "counts": false, "remote": false, "pages": true},
             "objects": [{
                 "name": "x", "kind": "heap", "matched": {"by": "address", "a": 0, "b": 0},
-                "cost": {"seconds": zero, "share": zero}, "accesses": {"share": zero, "ground": {}},
+                "cost": {"seconds": zero, "share": zero}, "accesses": {"share": zero, "basis": {}},
             }],
             "only_a": [],
             "only_b": [{

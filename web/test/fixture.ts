@@ -207,7 +207,8 @@ export function findings(o: Options) {
     peak_bytes: 712,
     object: null,
   });
-  const half = (a: Accesses, k: number): Accesses => ({ ...a, reads: a.reads * k, writes: a.writes * k, share: a.share * k });
+  const times = (n: number | null, k: number): number | null => (n === null ? null : n * k);
+  const half = (a: Accesses, k: number): Accesses => ({ ...a, reads: times(a.reads, k), writes: times(a.writes, k), share: times(a.share, k) });
   return {
     version: 1,
     run: {

@@ -65,7 +65,7 @@ async function open(browser, file, options) {
 const settle = (page) => page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r()))));
 const frameMs = (page) => page.evaluate(() => Number(document.querySelector(".plot").dataset.millis));
 
-/** A sum over the pixels of a part of the plot, and how many of them are not its ground. */
+/** A sum over the pixels of a part of the plot, and how many of them are not its basis. */
 function pixels(page, part) {
   return page.evaluate((part) => {
     const host = document.querySelector(".plot");
@@ -80,8 +80,8 @@ function pixels(page, part) {
       sum = (sum * 31 + c + (i % 1009)) % 2147483647;
       colors.set(c, (colors.get(c) ?? 0) + 1);
     }
-    const ground = Math.max(...colors.values());
-    return { sum, filled: d.length / 4 - ground, total: d.length / 4, colors: colors.size };
+    const basis = Math.max(...colors.values());
+    return { sum, filled: d.length / 4 - basis, total: d.length / 4, colors: colors.size };
   }, part);
 }
 

@@ -107,19 +107,21 @@ impl Demand {
     fn work(&mut self, usage: &Usage) {
         for (thread, used) in usage.threads.iter().enumerate().filter(|(thread, _)| self.included[*thread]) {
             let busy = used.busy_s.unwrap_or(0.0);
-            let working = if busy > 0.0 { (1.0 - used.waiting_s / busy).clamp(0.0, 1.0) } else { 0.0 };
             for phase in 0..self.phases {
                 let in_phase = match usage.phases.get(phase) {
                     Some(of) => of.busy_s.get(thread).copied().unwrap_or(0.0),
                     None => busy,
                 };
-                self.work_s[phase * self.threads + thread] = in_phase * working;
+                self.work_s[phase * self.threads + thread] = in_phase;
             }
         }
         for (phase, idle) in self.idle_s.iter_mut().enumerate() {
             let wall = usage.phases.get(phase).map_or(usage.wall_s, |of| of.wall_s);
-            let longest = self.work_s[phase * self.threads..][..self.threads].iter().copied().fold(0.0, f64::max);
-            *idle = (wall - longest).max(0.0);
+            let work = &self.work_s[phase * self.threads..][..self.threads];
+            let longest = work.iter().copied().fold(0.0, f64::max);
+            // More threads than CPUs: they wait for each other's CPUs, which is the recorded machine's matter.
+            let crowded = work.iter().sum::<f64>() / usage.cpus.max(1) as f64;
+            *idle = (wall - longest.max(crowded)).max(0.0);
         }
     }
 

@@ -1,24 +1,24 @@
 //! How far shares of accesses may be off.
 //!
 //! ```text
-//!   ground 7: this loop ran 2.1 G times, +- 1 %         every row of its instructions is off by the same part
+//!   basis 7: this loop ran 2.1 G times, +- 1 %         every row of its instructions is off by the same part
 //!   instruction a: 800 rows, 300 of them in object x    which object it accessed is drawn like balls from an urn
-//!   instruction b: no ground                            its count follows from its time, which may be off by far
+//!   instruction b: no basis                            its count follows from its time, which may be off by far
 //! ```
 //!
-//! With W all weight, s the object's share and e a ground's relative error, of one loop in all threads:
+//! With W all weight, s the object's share and e a basis's relative error, of one loop in all threads:
 //!
 //! ```text
-//!   Var(s) W^2 = sum over loops and bursts ((W_object,loop - s W_loop) e)^2
+//!   Var(s) W^2 = sum over loops and trace windows ((W_object,loop - s W_loop) e)^2
 //!              + sum over instructions W_i^2 p (1 - p) / n            p: part of the n rows that are in the object
-//!              + sum over instructions ((U_object,i - s U_i) E)^2      U: weight without ground, E its relative error
+//!              + sum over instructions ((U_object,i - s U_i) E)^2      U: weight without a basis, E its relative error
 //! ```
 //!
 //! Three things more may be wrong, and far from linearly:
 //!
-//! - How fast the code of a class of bursts is may be off by a factor, the same for all of them. So s is computed once more for each class,
+//! - How fast the code of a region group of trace windows is may be off by a factor, the same for all of them. So s is computed once more for each region group,
 //!   with as many accesses more, or fewer, as a normal distribution of the logarithm has in its 95 %.
-//! - What instructions without ground take is one assumption for all of them. So s is computed once more with all U larger, and
+//! - What instructions without a basis take is one assumption for all of them. So s is computed once more with all U larger, and
 //!   smaller, by what that may be off ([`GUESS_UP`], [`GUESS_DOWN`]).
 //! - What no sample saw (`sampler.unseen`) may all be in the object, or all elsewhere.
 //!
@@ -26,14 +26,14 @@
 //! code is faster or slower than it is taken to be ([`SPEED`]), if an instruction is faster on one object than on another ([`MIXED_SPEED`]),
 //! and how far it is from the object's share of the time.
 
-use numamma_trace::{Dataset, GroundRow};
+use numamma_trace::{BasisRow, Dataset};
 use rustc_hash::FxHashMap;
 
 use crate::counters::{Count, Counters};
 use crate::groups::GroupId;
 
 /// Relative standard error of a count that follows from time alone.
-const GROUNDLESS: f64 = 0.7;
+const WITHOUT_BASIS: f64 = 0.7;
 /// Counts from time alone may be so many times too small, all of them: code is taken to run no faster than a sampled loop, or at
 /// one instruction a nanosecond where it is seldom sampled; the fastest loops take a quarter of that.
 const GUESS_UP: f64 = 4.0;
@@ -49,9 +49,9 @@ const COUNTED_SPEED: f64 = 1.1;
 const MIXED_SPEED: f64 = 8.0;
 /// A share that may be off by more is no finding.
 const MOST_ERROR: f64 = 0.25;
-/// At least that part of the accesses must have a ground.
-const LEAST_GROUND: f64 = 0.9;
-/// Reports state nothing of which less than half has a ground.
+/// At least that part of the accesses must have a basis.
+const LEAST_BASIS: f64 = 0.9;
+/// Reports state nothing of which less than half has a basis.
 const UNSTATED: f64 = 0.49;
 /// Half-width of a 95 % interval in standard errors.
 pub(crate) const Z: f64 = 1.959_963_984_540_054;
@@ -61,20 +61,20 @@ pub(crate) const Z: f64 = 1.959_963_984_540_054;
 pub struct Accuracy {
     /// All accesses.
     weight: f64,
-    /// By ground: what it is off by together with others, a loop or a burst, and the class of a burst.
+    /// By basis: what it is off by together with others, a loop or a trace window, and the region group of a trace window.
     causes: FxHashMap<i32, (Cause, Option<Cause>)>,
-    /// Relative errors of loops and bursts.
+    /// Relative errors of loops and trace windows.
     errors: FxHashMap<Cause, f64>,
-    /// Factors by which classes may be off.
+    /// Factors by which region groups may be off.
     factors: FxHashMap<Cause, f64>,
     /// Weight on each of all these.
     on: FxHashMap<Cause, f64>,
-    /// Of loops and bursts: squares of what is wrong with all accesses.
+    /// Of loops and trace windows: squares of what is wrong with all accesses.
     wrong: f64,
-    /// Of classes: squares of what a share without any of it may be off by, as a part of it.
+    /// Of region groups: squares of what a share without any of it may be off by, as a part of it.
     diluted: f64,
-    /// Of all instructions: squares of their weight without ground.
-    groundless: f64,
+    /// Of all instructions: squares of their weight without a basis.
+    without_basis: f64,
     /// Accesses that no row stands for, as a standard error.
     unseen: f64,
     groups: FxHashMap<GroupId, Group>,
@@ -85,10 +85,10 @@ pub struct Accuracy {
 enum Cause {
     /// How often a loop ran, by the address of its first instruction.
     Loop(i64),
-    /// That a burst was taken at all, by its ground.
-    Burst(i32),
-    /// How fast the code of a class is.
-    Class(i32),
+    /// That a trace window was taken at all, by its basis.
+    TraceWindow(i32),
+    /// How fast the code of a region group is.
+    RegionGroup(i32),
 }
 
 /// Sums over the instructions that access a group.
@@ -105,26 +105,26 @@ struct Group {
 
 impl Accuracy {
     /// From a recording whose counts were estimated; `None` where they are in units of samples, or exact.
-    pub fn of(dataset: &Dataset, counters: &Counters, grounds: &[GroundRow]) -> Option<Self> {
-        // Some recordings of the exact sampler say that none of their samples had a ground.
+    pub fn of(dataset: &Dataset, counters: &Counters, bases: &[BasisRow]) -> Option<Self> {
+        // Some recordings of the exact sampler say that none of their samples had a basis.
         if counters.exact || dataset.meta().sampler.counted.is_none() {
             return None;
         }
         let unseen = dataset.meta().sampler.unseen.max(0.0);
         let mut accuracy = Accuracy { weight: counters.data.accesses(), unseen, ..Accuracy::default() };
-        for row in grounds {
-            let cause = if row.ip < 0 { Cause::Burst(row.ground) } else { Cause::Loop(row.ip) };
-            let class = (row.class >= 0).then_some(Cause::Class(row.class));
-            accuracy.causes.insert(row.ground, (cause, class));
+        for row in bases {
+            let cause = if row.ip < 0 { Cause::TraceWindow(row.basis) } else { Cause::Loop(row.ip) };
+            let region_group = (row.region_group >= 0).then_some(Cause::RegionGroup(row.region_group));
+            accuracy.causes.insert(row.basis, (cause, region_group));
             let error = accuracy.errors.entry(cause).or_default();
             *error = error.max(row.error);
-            if let Some(class) = class {
-                let factor = accuracy.factors.entry(class).or_insert(1.0);
-                *factor = factor.max((Z * row.class_error).exp());
+            if let Some(region_group) = region_group {
+                let factor = accuracy.factors.entry(region_group).or_insert(1.0);
+                *factor = factor.max((Z * row.region_group_error).exp());
             }
         }
         for group in &counters.groups {
-            for (of, weight) in accuracy.by_cause(&group.grounds) {
+            for (of, weight) in accuracy.by_cause(&group.bases) {
                 *accuracy.on.entry(of).or_default() += weight;
             }
         }
@@ -138,14 +138,14 @@ impl Accuracy {
     /// Sums over all causes, which have their weight.
     fn sum_up(&mut self) {
         self.wrong = self.on.iter().map(|(cause, all)| (all * self.error_of(cause)).powi(2)).sum();
-        self.diluted = self.on.keys().map(|cause| self.off_by_class(cause, 0.0, self.weight, 1.0).powi(2)).sum();
+        self.diluted = self.on.keys().map(|cause| self.off_by_region_group(cause, 0.0, self.weight, 1.0).powi(2)).sum();
     }
 
-    /// Relative standard error of what a loop or a burst tells.
+    /// Relative standard error of what a loop or a trace window tells.
     fn error_of(&self, cause: &Cause) -> f64 {
         match cause {
-            Cause::Class(_) => 0.0,
-            Cause::Loop(_) | Cause::Burst(_) => self.errors.get(cause).copied().unwrap_or(GROUNDLESS),
+            Cause::RegionGroup(_) => 0.0,
+            Cause::Loop(_) | Cause::TraceWindow(_) => self.errors.get(cause).copied().unwrap_or(WITHOUT_BASIS),
         }
     }
 
@@ -153,8 +153,8 @@ impl Accuracy {
         let drawn = |count: &Count| count.accesses() - count.followed;
         let weight: f64 = by_group.values().map(drawn).sum();
         let rows: u64 = by_group.values().map(|count| count.rows).sum();
-        let groundless: f64 = by_group.values().map(|count| count.groundless).sum();
-        self.groundless += groundless * groundless;
+        let without_basis: f64 = by_group.values().map(|count| count.without_basis).sum();
+        self.without_basis += without_basis * without_basis;
         self.mix(by_group);
         if weight <= 0.0 || rows == 0 {
             return;
@@ -164,9 +164,9 @@ impl Accuracy {
             let sums = self.groups.entry(*group).or_default();
             let part = drawn(count) / weight;
             sums.drawn += weight * weight * part * (1.0 - part) / rows as f64;
-            sums.own += count.groundless * count.groundless;
-            sums.both += count.groundless * groundless;
-            sums.all += groundless * groundless;
+            sums.own += count.without_basis * count.without_basis;
+            sums.both += count.without_basis * without_basis;
+            sums.all += without_basis * without_basis;
         }
     }
 
@@ -182,13 +182,13 @@ impl Accuracy {
 
     /// Weight by what may be wrong with it. The counters of all threads tell of one loop's rounds, so what is wrong there is wrong in
     /// all of them.
-    fn by_cause(&self, grounds: &FxHashMap<i32, f64>) -> FxHashMap<Cause, f64> {
+    fn by_cause(&self, bases: &FxHashMap<i32, f64>) -> FxHashMap<Cause, f64> {
         let mut by_cause = FxHashMap::default();
-        for (ground, weight) in grounds {
-            // A recording that was cut short has no table of grounds.
-            let (cause, class) = self.causes.get(ground).copied().unwrap_or((Cause::Loop(0), None));
+        for (basis, weight) in bases {
+            // A recording that was cut short has no table of bases.
+            let (cause, region_group) = self.causes.get(basis).copied().unwrap_or((Cause::Loop(0), None));
             *by_cause.entry(cause).or_default() += weight;
-            class.into_iter().for_each(|class| *by_cause.entry(class).or_default() += weight);
+            region_group.into_iter().for_each(|region_group| *by_cause.entry(region_group).or_default() += weight);
         }
         by_cause
     }
@@ -201,28 +201,28 @@ impl Accuracy {
         }
         let share = of.all.accesses() / self.weight;
         let sums = self.groups.get(&group).copied().unwrap_or_default();
-        let own = self.by_cause(&of.grounds);
+        let own = self.by_cause(&of.bases);
         // The sum over all causes, of which there may be many more than the group has: ((own - share all) e)^2, where own is 0 for most.
-        let grounds: f64 = own
+        let bases: f64 = own
             .iter()
             .map(|(cause, own)| {
                 let all = share * self.on.get(cause).copied().unwrap_or(0.0);
                 ((own - all).powi(2) - all * all) * self.error_of(cause).powi(2)
             })
             .sum();
-        let grounds = (share * share * self.wrong + grounds).max(0.0);
+        let bases = (share * share * self.wrong + bases).max(0.0);
         // Instructions that do not touch the group change its share too.
-        let groundless = sums.own - 2.0 * share * sums.both + share * share * self.groundless;
-        let variance = grounds + sums.drawn + groundless.max(0.0) * GROUNDLESS * GROUNDLESS;
+        let without_basis = sums.own - 2.0 * share * sums.both + share * share * self.without_basis;
+        let variance = bases + sums.drawn + without_basis.max(0.0) * WITHOUT_BASIS * WITHOUT_BASIS;
         let half = Z * variance.sqrt() / self.weight;
-        let of_groundless = Part { own: of.all.groundless, all: counters.data.groundless };
+        let of_without_basis = Part { own: of.all.without_basis, all: counters.data.without_basis };
         let guess =
-            off(of_groundless, Part { own: of.all.accesses(), all: self.weight }, share, [GUESS_UP, GUESS_DOWN]);
+            off(of_without_basis, Part { own: of.all.accesses(), all: self.weight }, share, [GUESS_UP, GUESS_DOWN]);
         let unseen = Z * self.unseen;
         let unseen = share.max(1.0 - share) * unseen / (self.weight + unseen);
         // Of a share, nothing is farther away than 0 and 1.
-        let classes = self.off_by_classes(&own, of.all.accesses(), share);
-        let estimate = half.hypot(guess).hypot(classes).hypot(unseen);
+        let region_groups = self.off_by_region_groups(&own, of.all.accesses(), share);
+        let estimate = half.hypot(guess).hypot(region_groups).hypot(unseen);
         // What no number above tells of: other code may be faster, one object may lie in a cache and another in memory. And where a share
         // of the accesses is far from that of the time, much rests on how fast code is.
         let of_time = crate::statistics::ratio(of.all.cost as f64, counters.data.cost as f64);
@@ -237,41 +237,41 @@ impl Accuracy {
         Some(estimate.hypot(speed).min(share.max(1.0 - share)))
     }
 
-    /// How far a share is off if one class after the other is faster or slower than it is taken to be. `own`: the group's weight by
+    /// How far a share is off if one region group after the other is faster or slower than it is taken to be. `own`: the group's weight by
     /// cause; `own_all`: all of it.
-    fn off_by_classes(&self, own: &FxHashMap<Cause, f64>, own_all: f64, share: f64) -> f64 {
-        // The group has no part of most classes, of which there may be many.
-        let of_own = own.iter().map(|(class, &own)| {
-            let off = |own, own_all, share| self.off_by_class(class, own, own_all, share).powi(2);
+    fn off_by_region_groups(&self, own: &FxHashMap<Cause, f64>, own_all: f64, share: f64) -> f64 {
+        // The group has no part of most region groups, of which there may be many.
+        let of_own = own.iter().map(|(region_group, &own)| {
+            let off = |own, own_all, share| self.off_by_region_group(region_group, own, own_all, share).powi(2);
             off(own, own_all, share) - share * share * off(0.0, self.weight, 1.0)
         });
         (share * share * self.diluted + of_own.sum::<f64>()).max(0.0).sqrt()
     }
 
-    fn off_by_class(&self, class: &Cause, own: f64, own_all: f64, share: f64) -> f64 {
-        let Some(&factor) = self.factors.get(class) else { return 0.0 };
-        let all = self.on.get(class).copied().unwrap_or(0.0);
+    fn off_by_region_group(&self, region_group: &Cause, own: f64, own_all: f64, share: f64) -> f64 {
+        let Some(&factor) = self.factors.get(region_group) else { return 0.0 };
+        let all = self.on.get(region_group).copied().unwrap_or(0.0);
         off(Part { own, all }, Part { own: own_all, all: self.weight }, share, [factor, factor.recip()])
     }
 
-    /// True if a group's share is stated: it has a ground, and its error is small enough.
+    /// True if a group's share is stated: it has a basis, and its error is small enough.
     fn is_stated(&self, group: GroupId, counters: &Counters) -> bool {
-        self.ground(group, counters) >= LEAST_GROUND
+        self.basis(group, counters) >= LEAST_BASIS
             && self.error(group, counters).is_some_and(|error| error <= MOST_ERROR)
     }
 
-    /// [`Self::ground`]; where a share is no finding, less than what a report states.
-    pub fn stated_ground(&self, group: GroupId, counters: &Counters) -> f64 {
-        let ground = self.ground(group, counters);
-        if self.is_stated(group, counters) { ground } else { ground.min(UNSTATED) }
+    /// [`Self::basis`]; where a share is no finding, less than what a report states.
+    pub fn stated_basis(&self, group: GroupId, counters: &Counters) -> f64 {
+        let basis = self.basis(group, counters);
+        if self.is_stated(group, counters) { basis } else { basis.min(UNSTATED) }
     }
 
-    /// The part (0..1) of what a group's share rests on that has a ground: of its accesses, or of all accesses if that is less. A
+    /// The part (0..1) of what a group's share rests on that has a basis: of its accesses, or of all accesses if that is less. A
     /// known number of unknown ones is no share.
-    fn ground(&self, group: GroupId, counters: &Counters) -> f64 {
+    fn basis(&self, group: GroupId, counters: &Counters) -> f64 {
         let of = &counters.groups[group as usize];
-        let own = crate::statistics::ratio(of.grounds.values().sum(), of.all.accesses());
-        own.min(crate::statistics::ratio(self.weight - counters.data.groundless, self.weight))
+        let own = crate::statistics::ratio(of.bases.values().sum(), of.all.accesses());
+        own.min(crate::statistics::ratio(self.weight - counters.data.without_basis, self.weight))
     }
 }
 
@@ -302,16 +302,16 @@ mod tests {
     use super::*;
     use crate::counters::GroupCount;
 
-    fn count(reads: f64, rows: u64, groundless: f64) -> Count {
-        Count { reads, rows, groundless, ..Count::default() }
+    fn count(reads: f64, rows: u64, without_basis: f64) -> Count {
+        Count { reads, rows, without_basis, ..Count::default() }
     }
 
-    /// Two objects; instruction 1 reads the first only, on ground 0, instruction 2 both alike, without ground.
+    /// Two objects; instruction 1 reads the first only, on basis 0, instruction 2 both alike, without a basis.
     fn counters() -> Counters {
-        let group = |reads: f64, ground: f64| {
+        let group = |reads: f64, basis: f64| {
             let mut group = GroupCount::default();
-            group.all = count(reads, 0, reads - ground);
-            group.grounds.extend((ground > 0.0).then_some((0, ground)));
+            group.all = count(reads, 0, reads - basis);
+            group.bases.extend((basis > 0.0).then_some((0, basis)));
             group
         };
         let code = [
@@ -343,9 +343,9 @@ mod tests {
     fn the_error_adds_up_what_may_be_wrong() {
         let counters = counters();
         let accuracy = accuracy(&counters);
-        // s = 3/4. Ground: ((100 - 75) / 10)^2; drawn: 100^2 / 4 / 200; groundless: ((50 - 75) * 0.7)^2.
+        // s = 3/4. Basis: ((100 - 75) / 10)^2; drawn: 100^2 / 4 / 200; without_basis: ((50 - 75) * 0.7)^2.
         let linear = Z * (2.5_f64.powi(2) + 12.5 + 17.5_f64.powi(2)).sqrt() / 200.0;
-        // Four times as many without ground: 300 of 500. A sixteenth: 103.125 of 106.25, which is farther away.
+        // Four times as many without a basis: 300 of 500. A sixteenth: 103.125 of 106.25, which is farther away.
         let guess = 103.125 / 106.25 - 0.75;
         // A tenth slower than it is taken to be. Instruction 2 eight times as fast on one of two objects: 8/9 of 100 accesses, not 1/2.
         let speed = off_by_speed(0.75, COUNTED_SPEED).hypot((8.0 / 9.0 - 0.5) * 100.0 / 200.0);
@@ -356,8 +356,8 @@ mod tests {
         let other = accuracy.error(1, &counters).unwrap();
         assert!((other - expected).abs() < 1e-12, "{other} {expected}");
         // Two of three, but of all accesses one of two.
-        assert_eq!(accuracy.ground(0, &counters), 0.5);
-        assert_eq!(accuracy.ground(1, &counters), 0.0);
+        assert_eq!(accuracy.basis(0, &counters), 0.5);
+        assert_eq!(accuracy.basis(1, &counters), 0.0);
     }
 
     /// One function goes over a large array, slowly, and a small one, fast: 88 % of its time is with the large one, of its accesses 50 %.
@@ -366,7 +366,7 @@ mod tests {
         let group = |reads: f64| {
             let mut group = GroupCount::default();
             group.all = Count { cost: reads as i64, ..count(reads, 0, 0.0) };
-            group.grounds.insert(0, reads);
+            group.bases.insert(0, reads);
             group
         };
         let alone = |group: GroupId, reads: f64| {
@@ -414,34 +414,34 @@ mod tests {
         let mut accuracy = Accuracy::default();
         let of = |address| (Cause::Loop(address), None);
         accuracy.causes.extend([(0, of(0x40)), (1, of(0x40)), (2, of(0x80))]);
-        let grounds = [(0, 1.0), (1, 2.0), (2, 4.0)].into_iter().collect();
-        let by_cause = accuracy.by_cause(&grounds);
+        let bases = [(0, 1.0), (1, 2.0), (2, 4.0)].into_iter().collect();
+        let by_cause = accuracy.by_cause(&bases);
         assert_eq!((by_cause[&Cause::Loop(0x40)], by_cause[&Cause::Loop(0x80)]), (3.0, 4.0));
     }
 
-    /// A class that all is of may be off by any part: shares are not.
+    /// A region group that all is of may be off by any part: shares are not.
     #[test]
-    fn what_is_wrong_with_a_class_is_wrong_with_all_of_it() {
-        let error = |class_of_second: i32| {
+    fn what_is_wrong_with_a_region_group_is_wrong_with_all_of_it() {
+        let error = |group_of_second: i32| {
             let mut counters = counters();
             for (number, (group, weight)) in counters.groups.iter_mut().zip([150.0, 50.0]).enumerate() {
-                group.grounds = [(number as i32, weight)].into_iter().collect();
-                group.all.groundless = 0.0;
+                group.bases = [(number as i32, weight)].into_iter().collect();
+                group.all.without_basis = 0.0;
             }
-            counters.data.groundless = 0.0;
+            counters.data.without_basis = 0.0;
             let causes = [
-                (0, (Cause::Burst(0), Some(Cause::Class(0)))),
-                (1, (Cause::Burst(1), Some(Cause::Class(class_of_second)))),
+                (0, (Cause::TraceWindow(0), Some(Cause::RegionGroup(0)))),
+                (1, (Cause::TraceWindow(1), Some(Cause::RegionGroup(group_of_second)))),
             ];
             let mut accuracy = Accuracy { weight: 200.0, causes: causes.into_iter().collect(), ..Accuracy::default() };
-            accuracy.factors = [(Cause::Class(0), 2.0), (Cause::Class(1), 2.0)].into_iter().collect();
+            accuracy.factors = [(Cause::RegionGroup(0), 2.0), (Cause::RegionGroup(1), 2.0)].into_iter().collect();
             for group in &counters.groups {
-                for (cause, weight) in accuracy.by_cause(&group.grounds) {
+                for (cause, weight) in accuracy.by_cause(&group.bases) {
                     *accuracy.on.entry(cause).or_default() += weight;
                 }
             }
-            // That of the bursts themselves is left out here.
-            accuracy.errors.extend([(Cause::Burst(0), 0.0), (Cause::Burst(1), 0.0)]);
+            // That of the trace windows themselves is left out here.
+            accuracy.errors.extend([(Cause::TraceWindow(0), 0.0), (Cause::TraceWindow(1), 0.0)]);
             accuracy.sum_up();
             accuracy.error(0, &counters).unwrap()
         };
@@ -452,22 +452,22 @@ mod tests {
         assert!((error(1) - expected).abs() < 1e-12, "{}", error(1));
     }
 
-    /// Of 150 accesses in one class and 50 in another, which may be four times as fast.
+    /// Of 150 accesses in one region group and 50 in another, which may be four times as fast.
     #[test]
-    fn a_class_may_be_off_by_a_factor() {
+    fn a_region_group_may_be_off_by_a_factor() {
         let mut accuracy = Accuracy {
             weight: 200.0,
-            on: [(Cause::Class(0), 150.0), (Cause::Class(1), 50.0)].into_iter().collect(),
-            factors: [(Cause::Class(0), 1.0), (Cause::Class(1), 4.0)].into_iter().collect(),
+            on: [(Cause::RegionGroup(0), 150.0), (Cause::RegionGroup(1), 50.0)].into_iter().collect(),
+            factors: [(Cause::RegionGroup(0), 1.0), (Cause::RegionGroup(1), 4.0)].into_iter().collect(),
             ..Accuracy::default()
         };
         accuracy.sum_up();
         let off = |own: &[(Cause, f64)], share| {
-            accuracy.off_by_classes(&own.iter().copied().collect(), own.iter().map(|(_, own)| own).sum(), share)
+            accuracy.off_by_region_groups(&own.iter().copied().collect(), own.iter().map(|(_, own)| own).sum(), share)
         };
-        assert!((off(&[(Cause::Class(0), 150.0)], 0.75) - (0.75 - 150.0 / 350.0)).abs() < 1e-12);
-        assert!((off(&[(Cause::Class(1), 50.0)], 0.25) - (200.0 / 350.0 - 0.25)).abs() < 1e-12);
+        assert!((off(&[(Cause::RegionGroup(0), 150.0)], 0.75) - (0.75 - 150.0 / 350.0)).abs() < 1e-12);
+        assert!((off(&[(Cause::RegionGroup(1), 50.0)], 0.25) - (200.0 / 350.0 - 0.25)).abs() < 1e-12);
         // What has its part of both is off by nothing.
-        assert!(off(&[(Cause::Class(0), 15.0), (Cause::Class(1), 5.0)], 0.1) < 1e-12);
+        assert!(off(&[(Cause::RegionGroup(0), 15.0), (Cause::RegionGroup(1), 5.0)], 0.1) < 1e-12);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 
 use numamma_attribute::Cursor;
-use numamma_trace::{Access, Dataset, GroundRow, ObjectKind, Rule, SampleRow, TraceError};
+use numamma_trace::{Access, BasisRow, Dataset, ObjectKind, Rule, SampleRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::accuracy::Accuracy;
@@ -23,24 +23,24 @@ pub struct Count {
     pub writes: f64,
     /// Rows that stand for accesses.
     pub rows: u64,
-    /// Accesses whose number stands on no ground.
-    pub groundless: f64,
-    /// Accesses that bursts count, where nothing is drawn from an instruction's samples.
+    /// Accesses whose number stands on no basis.
+    pub without_basis: f64,
+    /// Accesses that trace windows count, where nothing is drawn from an instruction's samples.
     pub followed: f64,
 }
 
 impl Count {
-    /// Adds a row. `bursts`: the first ground that is a burst.
-    pub fn add(&mut self, row: &SampleRow, bursts: i32) {
+    /// Adds a row. `trace_windows`: the first basis that is a trace window.
+    pub fn add(&mut self, row: &SampleRow, trace_windows: i32) {
         self.samples += samples(row);
         self.cost += row.cost;
         let accesses = f64::from(row.accesses);
         if accesses > 0.0 {
-            let followed = row.ground >= bursts;
+            let followed = row.basis >= trace_windows;
             self.rows += u64::from(!followed);
             self.followed += if followed { accesses * ways(row) } else { 0.0 };
-            if row.ground < 0 {
-                self.groundless += accesses * ways(row);
+            if row.basis < 0 {
+                self.without_basis += accesses * ways(row);
             }
         }
         if row.access & Access::Read as i32 != 0 {
@@ -74,8 +74,8 @@ pub struct GroupCount {
     pub located_samples: u64,
     last_located: (i32, i64),
     pub threads: FxHashMap<i32, Count>,
-    /// Accesses by the ground that their number stands on.
-    pub grounds: FxHashMap<i32, f64>,
+    /// Accesses by the basis that their number stands on.
+    pub bases: FxHashMap<i32, f64>,
     pub pages: FxHashMap<PageKey, PageCount>,
     /// By number of the instance.
     pub instances: FxHashMap<u32, Users>,
@@ -209,8 +209,8 @@ pub fn count(
     let cpu_nodes = &dataset.meta().cpu_nodes;
     let several_nodes = dataset.meta().nodes > 1;
     let counted = dataset.meta().sampler.counted.is_some();
-    let grounds = dataset.read::<GroundRow>()?;
-    let bursts = grounds.iter().filter(|of| of.ip < 0).map(|of| of.ground).min().unwrap_or(i32::MAX);
+    let bases = dataset.read::<BasisRow>()?;
+    let trace_windows = bases.iter().filter(|of| of.ip < 0).map(|of| of.basis).min().unwrap_or(i32::MAX);
     dataset.visit(|rows: &mut Vec<SampleRow>| {
         for row in rows.iter() {
             let process = tables.process_of(row.thread);
@@ -221,7 +221,7 @@ pub fn count(
                 *counters.time.entry(row.thread).or_default() += row.cost;
             }
             // Of a recording that was not finished: nobody knows what they stand for.
-            if row.rule == Rule::Burst as i32 && !counted {
+            if row.rule == Rule::TraceWindow as i32 && !counted {
                 continue;
             }
             let without = |reason, counters: &mut Counters| *counters.unattributed.entry(reason).or_default() += 1;
@@ -239,7 +239,7 @@ pub fn count(
                 continue;
             }
             if rule(Rule::Unreadable) || rule(Rule::AddressUnknown) {
-                counters.data.add(row, bursts);
+                counters.data.add(row, trace_windows);
                 without(if rule(Rule::Unreadable) { reason::CODE } else { reason::ADDRESS }, &mut counters);
                 continue;
             }
@@ -254,11 +254,11 @@ pub fn count(
                 }
                 continue;
             }
-            counters.data.add(row, bursts);
+            counters.data.add(row, trace_windows);
             // What was counted is of many instructions.
             if row.rule != Rule::Exact as i32 {
                 let code = counters.code.entry((process, row.ip)).or_default();
-                code.entry(group).or_default().add(row, bursts);
+                code.entry(group).or_default().add(row, trace_windows);
             }
             let (Some(object), Some(group)) = (object, group) else {
                 if samples > 0 {
@@ -267,12 +267,12 @@ pub fn count(
                 continue;
             };
             counters.attributed += samples;
-            counters.threads.entry(row.thread).or_default().add(row, bursts);
+            counters.threads.entry(row.thread).or_default().add(row, trace_windows);
             let count = &mut counters.groups[group as usize];
-            count.all.add(row, bursts);
-            count.threads.entry(row.thread).or_default().add(row, bursts);
-            if row.ground >= 0 {
-                *count.grounds.entry(row.ground).or_default() += f64::from(row.accesses) * ways(row);
+            count.all.add(row, trace_windows);
+            count.threads.entry(row.thread).or_default().add(row, trace_windows);
+            if row.basis >= 0 {
+                *count.bases.entry(row.basis).or_default() += f64::from(row.accesses) * ways(row);
             }
 
             count.instances.entry(groups.instance[object]).or_default().add(row);
@@ -303,7 +303,7 @@ pub fn count(
                     count.located_samples += 1;
                 }
                 let mut located = Count::default();
-                located.add(row, bursts);
+                located.add(row, trace_windows);
                 count.located += located.accesses();
                 if home != node {
                     count.remote_reads += located.reads;
@@ -312,7 +312,7 @@ pub fn count(
             }
         }
     })?;
-    counters.accuracy = Accuracy::of(dataset, &counters, &grounds);
+    counters.accuracy = Accuracy::of(dataset, &counters, &bases);
     Ok(counters)
 }
 

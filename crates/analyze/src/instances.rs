@@ -198,11 +198,11 @@ fn thread_shares(users: &Users, exact: bool) -> Vec<ThreadShare> {
         .map(|of| ThreadShare {
             thread: of.thread.max(0) as usize,
             cost_share: ratio(of.cost as f64, cost as f64),
-            access_share: ratio(of.accesses, accesses),
+            access_share: exact.then(|| ratio(of.accesses, accesses)),
             error: share_error(of.samples, samples).filter(|_| !exact),
         })
         .collect();
-    let weight = |share: &ThreadShare| if cost > 0 { share.cost_share } else { share.access_share };
+    let weight = |share: &ThreadShare| share.access_share.filter(|_| cost == 0).unwrap_or(share.cost_share);
     shares.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.thread.cmp(&b.thread)));
     shares
 }

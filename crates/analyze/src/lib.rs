@@ -11,20 +11,22 @@
 
 mod accuracy;
 mod advice;
-mod basis;
 mod counters;
 mod detail;
 mod first_touch;
+mod for_comparison;
 mod groups;
 mod instances;
 mod lines;
 mod pages;
 mod pattern;
+mod phases;
 mod statistics;
 mod summary;
+mod usage;
 mod waiting;
 
-use numamma_findings::{Basis, Findings};
+use numamma_findings::{Findings, ForComparison, Usage};
 use numamma_trace::{Dataset, TraceError};
 
 /// An analysed recording: its findings, and what is needed to go into detail.
@@ -62,8 +64,16 @@ impl<'a> Analysis<'a> {
     ///
     /// # Errors
     /// If a table cannot be read.
-    pub fn basis(&self) -> Result<Basis, TraceError> {
-        basis::basis(self)
+    pub fn for_comparison(&self) -> Result<ForComparison, TraceError> {
+        for_comparison::for_comparison(self)
+    }
+
+    /// Which threads use which pages, and how long they wait there: what plans and predictions are made of.
+    ///
+    /// # Errors
+    /// If a table cannot be read.
+    pub fn usage(&self) -> Result<Usage, TraceError> {
+        usage::usage(self)
     }
 
     /// What was found, with the details of the objects with those ids: their pages, and at most `points` samples over

@@ -37,7 +37,7 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &FxHashMap<GroupId, usiz
             sum.reads += count.reads;
             sum.writes += count.writes;
             sum.rows += count.rows;
-            sum.groundless += count.groundless;
+            sum.without_basis += count.without_basis;
         }
     }
     let mut lines: Vec<Line> = lines
@@ -49,7 +49,7 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &FxHashMap<GroupId, usiz
                 all.cost += count.cost;
                 all.reads += count.reads;
                 all.writes += count.writes;
-                all.groundless += count.groundless;
+                all.without_basis += count.without_basis;
             }
             let mut objects: Vec<(i64, usize)> =
                 by_group.iter().filter_map(|(group, count)| Some((count.cost, *ids.get(group.as_ref()?)?))).collect();
@@ -69,7 +69,7 @@ pub fn lines(tables: &Tables, counters: &Counters, ids: &FxHashMap<GroupId, usiz
                     writes: all.writes,
                     share: ratio(all.accesses(), counters.data.accesses()),
                     error: None,
-                    ground: counters.accuracy.as_ref().map(|_| 1.0 - ratio(all.groundless, all.accesses())),
+                    basis: counters.accuracy.as_ref().map(|_| 1.0 - ratio(all.without_basis, all.accesses())),
                 },
                 objects: objects.into_iter().take(OBJECTS).map(|(_, id)| id).collect(),
             }

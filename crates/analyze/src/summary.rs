@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, Bursts, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Overhead, Process, Remote, Run,
-    Sampler, Samples, Site, Thread, ThreadShare, Trace, VERSION, WITHOUT_ACCESS,
+    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, Object, Overhead, Process, Remote, Run, Sampler,
+    Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
@@ -236,14 +236,15 @@ fn object(
         .map(|(&thread, of)| ThreadShare {
             thread: thread as usize,
             cost_share: ratio(of.cost as f64, count.all.cost as f64),
-            access_share: ratio(of.accesses(), count.all.accesses()),
+            access_share: counters.exact.then(|| ratio(of.accesses(), count.all.accesses())),
             error: share_error(of.samples, count.all.samples).filter(|_| !counters.exact),
         })
         .collect();
     threads.sort_by(|a, b| {
         let by_cost = b.cost_share.total_cmp(&a.cost_share);
         // Where there is no cost.
-        let by_count = || if count.all.cost == 0 { b.access_share.total_cmp(&a.access_share) } else { Ordering::Equal };
+        let accesses = |of: &ThreadShare| count.threads.get(&(of.thread as i32)).map_or(0.0, Count::accesses);
+        let by_count = || if count.all.cost == 0 { accesses(b).total_cmp(&accesses(a)) } else { Ordering::Equal };
         by_cost.then_with(by_count).then(a.thread.cmp(&b.thread))
     });
     // A page of memory is on one node, however many instances have lain in it.
@@ -256,6 +257,10 @@ fn object(
         true => Shared { whole: pattern::unknown(), instances: Vec::new() },
         false => shared(group, &count.instances, pages, tables.page_bytes),
     };
+    let accesses = accesses(number, counters);
+    // On a machine with one node nothing is remote, whatever is known of the numbers.
+    let is_stated = accesses.stated().is_some() || count.located == 0.0;
+    let remote_share = ratio(count.remote_reads + count.remote_writes, count.located);
     Object {
         id,
         name,
@@ -267,11 +272,17 @@ fn object(
         pages: detail::distinct(pages),
         samples: count.all.samples,
         cost: cost(&count.all, counters),
-        accesses: accesses(number, counters),
+        accesses,
         remote: Remote {
-            reads: count.remote_reads,
-            writes: count.remote_writes,
-            share: ratio(count.remote_reads + count.remote_writes, count.located),
+            reads: is_stated.then_some(count.remote_reads),
+            writes: is_stated.then_some(count.remote_writes),
+            share: remote_share,
+            error: match counters.exact {
+                true => (count.located_samples > 0).then_some(0.0),
+                false => {
+                    share_error((remote_share * count.located_samples as f64).round() as u64, count.located_samples)
+                }
+            },
         },
         advice: advice(tables, group, pages, &shared),
         pattern: shared.whole,
@@ -302,7 +313,7 @@ fn accesses(number: GroupId, counters: &Counters) -> Accesses {
             true => Some(0.0),
             false => accuracy.and_then(|accuracy| accuracy.error(number, counters)),
         },
-        ground: accuracy.map(|accuracy| accuracy.stated_ground(number, counters)),
+        basis: accuracy.map(|accuracy| accuracy.stated_basis(number, counters)),
     }
 }
 
@@ -336,7 +347,7 @@ fn sampler(dataset: &Dataset, counters: &Counters) -> Sampler {
         only: sampler.only.clone(),
         hooks: sampler.hooks,
         controls: controls(&sampler.controls),
-        bursts: sampler.bursts.map(|of| Bursts {
+        trace_windows: sampler.trace_windows.map(|of| TraceWindows {
             taken: of.taken,
             instructions: of.instructions,
             stopped_s: of.stopped as f64 / 1e9,
@@ -416,8 +427,9 @@ fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Threa
                 end_s: (row.end_time != i64::MAX).then(|| seconds(row.end_time)),
                 samples: row.samples as u64,
                 cost_s: count.cost as f64 / 1e9,
-                reads: count.reads,
-                writes: count.writes,
+                cost_error: share_error(count.samples, counters.attributed).filter(|_| !counters.exact),
+                reads: counters.exact.then_some(count.reads),
+                writes: counters.exact.then_some(count.writes),
                 cpus: cpus.remove(&row.thread).unwrap_or_default(),
             }
         })

@@ -41,6 +41,8 @@ pub enum Command {
     Html(Html),
     /// Say what this machine offers to the recorder, and how to enable more
     Doctor(Doctor),
+    /// Show a machine's nodes, caches, latencies and bandwidths; measure those of this one
+    Machine(Machine),
 }
 
 #[derive(Args)]
@@ -93,10 +95,10 @@ pub struct Record {
     /// A function that allocates for others, as xmalloc does: objects are told by its callers; repeatable
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub wrapper: Vec<String>,
-    /// Also follow threads instruction by instruction for moments, for counts where samples have no ground: stops a thread
+    /// Also trace short windows of execution, to estimate access counts in code that is not a simple counted loop: stops a thread
     /// for PCT percent of the time [default: 3]
-    #[arg(long, value_name = "PCT", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = percent)]
-    pub bursts: Option<f64>,
+    #[arg(long = "windows", alias = "bursts", value_name = "PCT", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = percent)]
+    pub trace_windows: Option<f64>,
     /// With --sampler exact: also write down the accesses one by one, N of them from the start or --after on, until --for ends
     /// [default: 1000000]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1000000", value_parser = clap::value_parser!(u64).range(1..))]
@@ -260,6 +262,28 @@ pub struct Doctor {
     /// Directory whose proc and sys are read instead of this machine's
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Machine {
+    /// Directory whose proc and sys are read instead of this machine's
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["hwloc", "machine", "measure"])]
+    pub root: Option<PathBuf>,
+    /// File of hwloc (lstopo FILE.xml) that is read instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "measure"])]
+    pub hwloc: Option<PathBuf>,
+    /// Machine that is shipped (see docs/MACHINE.md), or a machine file, instead of this one
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "measure")]
+    pub machine: Option<String>,
+    /// Measure latencies, bandwidths, contention and caches, and keep the result: quick takes about 10 s, full minutes
+    #[arg(long, value_name = "EFFORT", num_args = 0..=1, require_equals = true, default_missing_value = "quick", value_parser = ["quick", "full"])]
+    pub measure: Option<String>,
+    /// Form of the answer: toml is a machine file, hwloc an XML file of hwloc 2
+    #[arg(long, default_value = "text", value_parser = ["text", "toml", "hwloc", "json"])]
+    pub format: String,
+    /// File to write instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// Parses the command line; on anything else than a command to run, says what is to be said and gives the exit status.

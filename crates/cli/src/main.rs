@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Try(arguments) => commands::trial::run(arguments),
         Command::Html(arguments) => commands::html::run(arguments),
         Command::Doctor(arguments) => commands::doctor::run(arguments),
+        Command::Machine(arguments) => commands::machine::run(arguments),
     };
     match done {
         Ok(code) => code,

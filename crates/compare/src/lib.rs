@@ -19,8 +19,8 @@ mod runs;
 mod threads;
 
 use numamma_findings::{
-    Basis, COMPARISON_VERSION, Comparable, Comparison, Findings, Match, Matched, Pair, Recording, RemoteBasis, Side,
-    TotalChange,
+    COMPARISON_VERSION, Comparable, Comparison, Findings, ForComparison, Match, Matched, Pair, Recording,
+    RemoteSamples, Side, TotalChange,
 };
 
 use change::{change, time_change};
@@ -37,7 +37,7 @@ pub struct Input<'a> {
     /// What was found.
     pub findings: &'a Findings,
     /// What a comparison needs beside that.
-    pub basis: &'a Basis,
+    pub basis: &'a ForComparison,
 }
 
 impl Input<'_> {
@@ -159,7 +159,7 @@ fn total(a: &Runs<'_>, b: &Runs<'_>, comparable: &Comparable) -> TotalChange {
 }
 
 fn total_remote_share(of: &Input<'_>) -> Option<change::Measured> {
-    let sum = of.basis.objects.iter().fold(RemoteBasis::default(), |sum, object| RemoteBasis {
+    let sum = of.basis.objects.iter().fold(RemoteSamples::default(), |sum, object| RemoteSamples {
         remote: sum.remote + object.remote.remote,
         known: sum.known + object.remote.known,
         samples: sum.samples + object.remote.samples,

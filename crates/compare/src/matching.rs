@@ -6,7 +6,7 @@
 //!
 //! A source file is the same in another checkout: each rule asks for equal paths first, then for equal ends of them.
 
-use numamma_findings::{Identity, Match, Matched, ObjectBasis};
+use numamma_findings::{Identity, Match, Matched, ObjectForComparison};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How many components at the end of a path must be equal, in the order in which that is tried.
@@ -60,7 +60,7 @@ fn tail(path: &str, components: usize) -> &str {
 }
 
 /// Pairs of objects, in the order of the first recording; `Matched::a` and `b` are positions.
-pub fn pairs(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<Matched> {
+pub fn pairs(a: &[ObjectForComparison], b: &[ObjectForComparison]) -> Vec<Matched> {
     let mut pairs: Vec<Matched> = Vec::new();
     // What is left, in the order of the recordings.
     let (mut left_a, mut left_b): (Vec<usize>, Vec<usize>) = ((0..a.len()).collect(), (0..b.len()).collect());
@@ -85,7 +85,7 @@ pub fn pairs(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<Matched> {
 
 /// The objects of each key, in the order of their addresses in their module.
 fn by_key<'a>(
-    objects: &'a [ObjectBasis],
+    objects: &'a [ObjectForComparison],
     left: &[usize],
     rule: Match,
     components: usize,
@@ -105,27 +105,27 @@ fn by_key<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numamma_findings::{CallSite, NoPages, RemoteBasis};
+    use numamma_findings::{CallSite, NoPages, RemoteSamples};
 
-    fn object(identity: Identity) -> ObjectBasis {
-        ObjectBasis { identity, remote: RemoteBasis::default(), pages: Err(NoPages::OfThread) }
+    fn object(identity: Identity) -> ObjectForComparison {
+        ObjectForComparison { identity, remote: RemoteSamples::default(), pages: Err(NoPages::OfThread) }
     }
 
-    fn heap(name: &str, function: &str, line: u32, offset: i64) -> ObjectBasis {
+    fn heap(name: &str, function: &str, line: u32, offset: i64) -> ObjectForComparison {
         let site = CallSite { function: function.into(), file: "/src/solver.c".into(), line, ..CallSite::default() };
         object(Identity { kind: "heap".into(), name: name.into(), module: "solver".into(), offset, site: Some(site) })
     }
 
-    fn variable(name: &str, module: &str, offset: i64) -> ObjectBasis {
+    fn variable(name: &str, module: &str, offset: i64) -> ObjectForComparison {
         object(Identity { kind: "static".into(), name: name.into(), module: module.into(), offset, site: None })
     }
 
-    fn found(a: &[ObjectBasis], b: &[ObjectBasis]) -> Vec<(usize, usize, Match)> {
+    fn found(a: &[ObjectForComparison], b: &[ObjectForComparison]) -> Vec<(usize, usize, Match)> {
         pairs(a, b).iter().map(|pair| (pair.a, pair.b, pair.by)).collect()
     }
 
     /// An object of a checkout at `root`.
-    fn at(root: &str, name: &str, file: &str, line: u32, offset: i64) -> ObjectBasis {
+    fn at(root: &str, name: &str, file: &str, line: u32, offset: i64) -> ObjectForComparison {
         let mut object = heap(name, "setup", line, offset);
         object.identity.site.as_mut().expect("a heap object").file = format!("{root}/{file}");
         object

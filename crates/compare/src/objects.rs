@@ -1,8 +1,7 @@
 //! Objects of both recordings, and of one alone.
 
 use numamma_findings::{
-    AccessChange, Agreement, Comparable, CostChange, Count, Grounds, Matched, ObjectChange, Pair, Unmatched,
-    share_error,
+    AccessChange, Agreement, Bases, Comparable, CostChange, Count, Matched, ObjectChange, Pair, Unmatched, share_error,
 };
 use rustc_hash::FxHashSet;
 
@@ -89,7 +88,7 @@ fn accesses(a: &Runs<'_>, b: &Runs<'_>, matched: Matched, comparable: &Comparabl
         share: differ(&shares.0, &shares.1, comparable.accesses),
         reads: Pair { a: of_a.reads, b: of_b.reads },
         writes: Pair { a: of_a.writes, b: of_b.writes },
-        ground: Grounds { a: of_a.ground, b: of_b.ground },
+        basis: Bases { a: of_a.basis, b: of_b.basis },
     };
     if !accesses.is_stated() {
         accesses.share.significant = None;
@@ -102,7 +101,7 @@ struct Counted {
     reads: f64,
     writes: f64,
     /// The least of all runs.
-    ground: Option<f64>,
+    basis: Option<f64>,
 }
 
 impl Counted {
@@ -113,7 +112,7 @@ impl Counted {
         Self {
             reads: all.iter().map(|accesses| accesses.reads).sum::<f64>() / runs as f64,
             writes: all.iter().map(|accesses| accesses.writes).sum::<f64>() / runs as f64,
-            ground: all.iter().filter_map(|accesses| accesses.ground).reduce(f64::min),
+            basis: all.iter().filter_map(|accesses| accesses.basis).reduce(f64::min),
         }
     }
 }

@@ -6,7 +6,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use numamma_findings::{Agreement, Matched, NoPages, ObjectBasis, OwnedPage, Ownership, Side, Uncompared, share_error};
+use numamma_findings::{
+    Agreement, Matched, NoPages, ObjectForComparison, OwnedPage, Ownership, Side, Uncompared, share_error,
+};
 
 use crate::Input;
 use crate::threads::Threads;
@@ -92,7 +94,12 @@ fn opposite(side: Side) -> Side {
 }
 
 /// Agreement on the pages of one object by thread; `None` where its pages cannot be found in another recording.
-pub fn of_object(a: &ObjectBasis, b: &ObjectBasis, reference: Side, threads: &Threads) -> Option<Agreement> {
+pub fn of_object(
+    a: &ObjectForComparison,
+    b: &ObjectForComparison,
+    reference: Side,
+    threads: &Threads,
+) -> Option<Agreement> {
     let (from, to) = if reference == Side::A { (a, b) } else { (b, a) };
     let mut tally = Tally::default();
     tally.add((from.pages.as_ref().ok()?, reference), to.pages.as_ref().ok()?, Owners::Threads(threads));
@@ -150,11 +157,11 @@ pub fn ownership(a: &Input<'_>, b: &Input<'_>, matched: &[Matched], reference: S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numamma_findings::Basis;
+    use numamma_findings::ForComparison;
 
     /// Two threads in each.
     fn threads() -> Threads {
-        let basis = Basis { processes: vec!["solver".into()], threads: vec![0, 0], ..Basis::default() };
+        let basis = ForComparison { processes: vec!["solver".into()], threads: vec![0, 0], ..ForComparison::default() };
         Threads::new(&basis, &basis)
     }
 

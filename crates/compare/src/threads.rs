@@ -4,7 +4,7 @@
 //! move all numbers behind it. So processes come first, the n-th of a program with the n-th of it; what is left (the
 //! program was renamed) in the order in which it came. Within a process, the n-th thread is the n-th.
 
-use numamma_findings::Basis;
+use numamma_findings::ForComparison;
 use rustc_hash::FxHashMap;
 
 /// The threads of both recordings, in one numbering.
@@ -18,7 +18,7 @@ pub struct Threads {
 
 impl Threads {
     /// Matches them.
-    pub fn new(a: &Basis, b: &Basis) -> Self {
+    pub fn new(a: &ForComparison, b: &ForComparison) -> Self {
         let processes = processes(a, b);
         let by_place: FxHashMap<(usize, usize), usize> =
             places(a).enumerate().map(|(thread, place)| (place, thread)).collect();
@@ -46,7 +46,7 @@ impl Threads {
 }
 
 /// Process of each thread, and which of its threads it is.
-fn places(of: &Basis) -> impl Iterator<Item = (usize, usize)> {
+fn places(of: &ForComparison) -> impl Iterator<Item = (usize, usize)> {
     let mut count: FxHashMap<usize, usize> = FxHashMap::default();
     of.threads.iter().map(move |&process| {
         let next = count.entry(process).or_default();
@@ -56,7 +56,7 @@ fn places(of: &Basis) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The process of `a` that each process of `b` is.
-fn processes(a: &Basis, b: &Basis) -> FxHashMap<usize, usize> {
+fn processes(a: &ForComparison, b: &ForComparison) -> FxHashMap<usize, usize> {
     let mut by_name: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
     for (process, program) in a.processes.iter().enumerate().rev() {
         by_name.entry(program).or_default().push(process);
@@ -83,12 +83,12 @@ fn processes(a: &Basis, b: &Basis) -> FxHashMap<usize, usize> {
 mod tests {
     use super::*;
 
-    fn basis(processes: &[&str], threads: &[usize]) -> Basis {
+    fn basis(processes: &[&str], threads: &[usize]) -> ForComparison {
         let processes = processes.iter().map(|name| (*name).to_owned()).collect();
-        Basis { processes, threads: threads.to_vec(), ..Basis::default() }
+        ForComparison { processes, threads: threads.to_vec(), ..ForComparison::default() }
     }
 
-    fn numbers(a: &Basis, b: &Basis) -> Vec<i32> {
+    fn numbers(a: &ForComparison, b: &ForComparison) -> Vec<i32> {
         let threads = Threads::new(a, b);
         (0..b.threads.len() as i32).map(|thread| threads.in_a(thread)).collect()
     }

@@ -13,11 +13,11 @@ pub struct Accesses {
     pub writes: f64,
     /// Share of all data accesses.
     pub share: f64,
-    /// Half-width of the 95 % interval of `share`; `None`: no ground for an interval.
+    /// Half-width of the 95 % interval of `share`; `None`: no basis for an interval.
     pub error: Option<f64>,
     /// The part (0..1) of them whose number stands on more than the time that was spent, or of all accesses of the run if that is
     /// less; `None` where that is no question.
-    pub ground: Option<f64>,
+    pub basis: Option<f64>,
 }
 
 impl Accesses {
@@ -26,9 +26,9 @@ impl Accesses {
         self.stated().is_none()
     }
 
-    /// These, if a report may show them: their number has a ground, and it is known how far they are off.
+    /// These, if a report may show them: their number has a basis, and it is known how far they are off.
     pub fn stated(&self) -> Option<&Self> {
-        (self.error.is_some() && !crate::is_cost_only(self.ground)).then_some(self)
+        (self.error.is_some() && !crate::is_cost_only(self.basis)).then_some(self)
     }
 }
 
@@ -40,7 +40,7 @@ struct Fields {
     share: Option<f64>,
     error: Option<f64>,
     #[serde(default)]
-    ground: Option<f64>,
+    basis: Option<f64>,
 }
 
 impl From<Accesses> for Fields {
@@ -51,7 +51,7 @@ impl From<Accesses> for Fields {
             writes: stated.map(|of| of.writes),
             share: stated.map(|of| of.share),
             error: stated.and_then(|of| of.error),
-            ground: of.ground,
+            basis: of.basis,
         }
     }
 }
@@ -60,7 +60,7 @@ impl From<Fields> for Accesses {
     fn from(of: Fields) -> Self {
         let number = |number: Option<f64>| number.unwrap_or(0.0);
         let (reads, writes, share) = (number(of.reads), number(of.writes), number(of.share));
-        Self { reads, writes, share, error: of.error, ground: of.ground }
+        Self { reads, writes, share, error: of.error, basis: of.basis }
     }
 }
 
@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn what_is_not_stated_is_null() {
         let json = |of: Accesses| serde_json::to_value(of).unwrap();
-        let known = Accesses { reads: 3.0, writes: 1.0, share: 0.5, error: Some(0.1), ground: Some(0.9) };
+        let known = Accesses { reads: 3.0, writes: 1.0, share: 0.5, error: Some(0.1), basis: Some(0.9) };
         assert_eq!(json(known)["share"], 0.5);
-        for unknown in [Accesses { ground: Some(0.4), ..known }, Accesses { error: None, ..known }] {
+        for unknown in [Accesses { basis: Some(0.4), ..known }, Accesses { error: None, ..known }] {
             let json = json(unknown);
             assert!(["reads", "writes", "share", "error"].iter().all(|field| json[field].is_null()), "{json}");
         }

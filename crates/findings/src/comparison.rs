@@ -255,18 +255,18 @@ pub struct AccessChange {
     pub writes: Pair,
     /// What these numbers stand on.
     #[serde(default)]
-    pub ground: Grounds,
+    pub basis: Bases,
 }
 
 impl AccessChange {
     /// Whether the first number is more than a guess, and has an error: else no report states it.
     pub fn is_stated_in_a(&self) -> bool {
-        !self.ground.is_cost_only_in_a() && self.share.a_error.is_some()
+        !self.basis.is_cost_only_in_a() && self.share.a_error.is_some()
     }
 
     /// The same of the second one.
     pub fn is_stated_in_b(&self) -> bool {
-        !self.ground.is_cost_only_in_b() && self.share.b_error.is_some()
+        !self.basis.is_cost_only_in_b() && self.share.b_error.is_some()
     }
 
     /// Whether both numbers are: else no report states a difference.
@@ -278,14 +278,14 @@ impl AccessChange {
 /// The part (0..1) of the accesses whose number stands on more than the time that was spent, in each recording; `None` where
 /// that is no question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Grounds {
+pub struct Bases {
     /// In the first.
     pub a: Option<f64>,
     /// In the second.
     pub b: Option<f64>,
 }
 
-impl Grounds {
+impl Bases {
     /// Whether the first recording knows the cost alone.
     pub fn is_cost_only_in_a(&self) -> bool {
         crate::is_cost_only(self.a)

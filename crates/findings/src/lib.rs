@@ -2,12 +2,12 @@
 //!
 //! The types below are the JSON report, field for field (`docs/REPORT.md` documents it). Within [`VERSION`] fields are
 //! added, never renamed or removed. Shares are 0..1 of all data accesses (or of all cost) of the run; every `error` is the
-//! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no ground for one.
+//! half-width of a 95 % confidence interval in the unit of the value beside it, or `None` where there is no basis for one.
 #![forbid(unsafe_code)]
 
 mod accesses;
-mod basis;
 mod comparison;
+mod for_comparison;
 mod placement;
 mod prediction;
 mod statistics;
@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use accesses::Accesses;
-pub use basis::{Basis, Identity, NoPages, ObjectBasis, OwnedPage, RemoteBasis};
 pub use comparison::{
-    AccessChange, Agreement, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Grounds, Match,
+    AccessChange, Agreement, Bases, COMPARISON_VERSION, Change, Comparable, Comparison, CostChange, Count, Match,
     Matched, Note, ObjectChange, Ownership, Pair, Recording, Side, TotalChange, Uncompared, Unmatched,
 };
+pub use for_comparison::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
 pub use placement::{LineToChange, ObjectAdvice, PlanFindings, PolicyCost, Verdict};
 pub use prediction::{LinkLoad, NodeLoad, Prediction, Predictions, Uncertainty};
 pub use statistics::share_error;
@@ -137,7 +137,7 @@ pub struct Sampler {
     pub controls: Controls,
     /// Moments for which threads were followed; none if that was not asked for.
     #[serde(default)]
-    pub bursts: Option<Bursts>,
+    pub trace_windows: Option<TraceWindows>,
     /// Accesses that were traced one by one; none if that was not asked for.
     #[serde(default)]
     pub trace: Option<Trace>,
@@ -175,7 +175,7 @@ pub struct Trace {
 
 /// Moments for which threads were followed instruction by instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Bursts {
+pub struct TraceWindows {
     /// How many.
     pub taken: u64,
     /// Instructions in all of them.
@@ -184,7 +184,7 @@ pub struct Bursts {
     pub stopped_s: f64,
     /// Whether nothing told how fast instructions were executed: numbers of accesses are ratios, of code that runs together.
     pub assumed: bool,
-    /// Numbers of accesses that bursts tell of may be so many times too small, or too large (95 %): it is not known well how fast code was executed.
+    /// Numbers of accesses that trace windows tell of may be so many times too small, or too large (95 %): it is not known well how fast code was executed.
     pub factor: Option<f64>,
 }
 
@@ -335,20 +335,23 @@ pub struct Cost {
     pub error: Option<f64>,
 }
 
-/// Whether a count of which that part has a ground is hardly more than a guess, so that no report states it.
-pub(crate) fn is_cost_only(ground: Option<f64>) -> bool {
-    ground.is_some_and(|ground| ground < 0.5)
+/// Whether a count of which that part has a basis is hardly more than a guess, so that no report states it.
+pub(crate) fn is_cost_only(basis: Option<f64>) -> bool {
+    basis.is_some_and(|basis| basis < 0.5)
 }
 
 /// Accesses from a CPU of one node to a page of another.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Remote {
-    /// Estimated remote reads.
-    pub reads: f64,
-    /// Estimated remote writes.
-    pub writes: f64,
+    /// Remote reads; `None` where the number of the object's accesses is not stated.
+    pub reads: Option<f64>,
+    /// Remote writes, likewise.
+    pub writes: Option<f64>,
     /// Share of this object's accesses whose page's node is known.
     pub share: f64,
+    /// Half-width of the 95 % interval of `share`; `None` where no page's node is known.
+    #[serde(default)]
+    pub error: Option<f64>,
 }
 
 /// One thread's part of an object.
@@ -358,8 +361,8 @@ pub struct ThreadShare {
     pub thread: usize,
     /// Share of the object's cost.
     pub cost_share: f64,
-    /// Share of the object's accesses.
-    pub access_share: f64,
+    /// Share of the object's accesses; `None` where they were not counted one by one: the error of an estimate is not known by thread.
+    pub access_share: Option<f64>,
     /// Half-width of the 95 % interval of `cost_share`.
     pub error: Option<f64>,
 }
@@ -512,7 +515,7 @@ pub struct Page {
     pub owner: Option<usize>,
     /// Samples in the page.
     pub samples: u64,
-    /// Estimated accesses by thread number.
+    /// By thread number: of counts, the accesses; else weights that compare the threads of this page, and nothing else.
     pub by_thread: BTreeMap<usize, f64>,
     /// Thread that touched it first, if seen.
     pub first_touch_thread: Option<usize>,
@@ -550,10 +553,13 @@ pub struct Thread {
     pub samples: u64,
     /// Cost of its data accesses, seconds.
     pub cost_s: f64,
-    /// Estimated reads.
-    pub reads: f64,
-    /// Estimated writes.
-    pub writes: f64,
+    /// Half-width of the 95 % interval of its share of the cost of all threads.
+    #[serde(default)]
+    pub cost_error: Option<f64>,
+    /// Reads, if they were counted one by one.
+    pub reads: Option<f64>,
+    /// Writes, likewise.
+    pub writes: Option<f64>,
     /// CPUs it ran on when sampled: cpu -> samples.
     pub cpus: BTreeMap<i32, u64>,
 }

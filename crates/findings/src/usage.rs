@@ -17,6 +17,9 @@ pub struct Usage {
     pub page_bytes: u64,
     /// Nodes of the recorded machine.
     pub nodes: usize,
+    /// CPUs of the recorded machine.
+    #[serde(default)]
+    pub cpus: usize,
     /// Where the number of accesses that reach memory comes from.
     pub memory_source: MemorySource,
     /// Threads in creation order; the index is the thread's number.
@@ -49,9 +52,9 @@ pub struct ThreadUse {
     pub thread: usize,
     /// Whether it is of the process whose objects are advised on; others are in no prediction.
     pub process: usize,
-    /// Seconds of CPU time, spinning included; of counts (exact sampler) the native time is not known: `None`.
+    /// Seconds of CPU time, without loops that wait for another thread; of counts (exact sampler) the native time is not known: `None`.
     pub busy_s: Option<f64>,
-    /// Seconds of `busy_s` spent in loops that wait for another thread.
+    /// Seconds of CPU time in loops that wait for another thread.
     pub waiting_s: f64,
     /// Seconds of `busy_s` that loads wait for memory beyond what a hit takes: the best estimate.
     pub stall_s: Option<f64>,
@@ -130,6 +133,6 @@ pub struct PhaseUse {
     pub name: String,
     /// Seconds of wall time in it, all repetitions together.
     pub wall_s: f64,
-    /// CPU seconds of each thread in it, in order of [`Usage::threads`].
+    /// CPU seconds of each thread in it, without loops that wait, in order of [`Usage::threads`].
     pub busy_s: Vec<f64>,
 }

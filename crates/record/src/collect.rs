@@ -28,11 +28,11 @@ use numamma_trace::{LossKind, Losses};
 use numamma_wire::{Bell, Segment};
 
 use self::merge::{Batch, Merge};
-use crate::bursts::Shared;
 use crate::perf::decode::Record;
 use crate::perf::events::Events;
 use crate::session::Session;
 use crate::timebase::Timebase;
+use crate::trace_windows::Shared;
 
 /// Events that wait for their turn. Those of the library may be millions, so they do not share a type with the kernel's, which
 /// carry registers.
@@ -52,14 +52,14 @@ impl Collector {
         &mut self,
         events: &mut Events,
         library: Option<&LibraryReader<'_>>,
-        bursts: Option<&Shared>,
+        trace_windows: Option<&Shared>,
         session: &mut Session,
     ) {
         let began = now();
         // Before they are taken out: one that begins later is later than what is applied now.
-        let under_way = bursts.map_or(i64::MAX, |bursts| bursts.since.load(Ordering::Acquire));
-        if let Some(bursts) = bursts {
-            bursts.drain(&mut self.records);
+        let under_way = trace_windows.map_or(i64::MAX, |trace_windows| trace_windows.since.load(Ordering::Acquire));
+        if let Some(trace_windows) = trace_windows {
+            trace_windows.drain(&mut self.records);
         }
         let library_scan = library.map_or(i64::MAX, |reader| reader.take(&mut self.told));
         let known = self.records.len();

@@ -16,9 +16,9 @@ pub fn of(meta: &Meta, thread_time: u64, before: Duration) -> Cost {
     // The machine was less busy at the start, or more.
     let again = if meta.end - meta.start > LONG { tick::measure_cost().ok() } else { None };
     let tick = again.map_or(sampler.tick_cost, |again| (again + sampler.tick_cost) / 2.0);
-    let bursts = sampler.bursts.unwrap_or_default();
+    let trace_windows = sampler.trace_windows.unwrap_or_default();
     let ticks = thread_time as f64 / sampler.period.max(1) as f64 * tick;
-    Cost { thread_time, ticks: ticks as u64 + bursts.sampled, held: bursts.stopped, recorder }
+    Cost { thread_time, ticks: ticks as u64 + trace_windows.sampled, held: trace_windows.stopped, recorder }
 }
 
 /// CPU time of this process.

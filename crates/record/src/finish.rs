@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use numamma_symbols::Frame;
 use numamma_trace::{
-    CodeRow, FirstTouchRow, FrameRow, GroundRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow,
+    BasisRow, CodeRow, FirstTouchRow, FrameRow, LossKind, MarkerRow, Meta, ModuleRow, NONE, ObjectRow, PageNodeRow,
     PartSampleRow, SampleRow, SiteRow, TraceError, TraceRow,
 };
 
@@ -169,17 +169,17 @@ pub fn finish(
     let (writer, failed) = sink.close(&mut losses);
     meta.losses = losses;
     session.survey.close();
-    let counts = session.estimate(meta.sampler.bursts.map_or(0.0, |bursts| bursts.fastest));
+    let counts = session.estimate(meta.sampler.trace_windows.map_or(0.0, |trace_windows| trace_windows.fastest));
     if session.emulated.is_none() {
         meta.sampler.counted = Some(session.share_of_data_samples(counts.covered()));
         meta.sampler.unseen = counts.unseen();
-        if let Some(bursts) = &mut meta.sampler.bursts {
-            bursts.assumed = counts.assumed();
-            bursts.error = Some(counts.error());
+        if let Some(trace_windows) = &mut meta.sampler.trace_windows {
+            trace_windows.assumed = counts.assumed();
+            trace_windows.error = Some(counts.error());
         }
     }
     let merged = named.and_then(|()| {
-        writer.write_table::<GroundRow>(counts.grounds())?;
+        writer.write_table::<BasisRow>(counts.bases())?;
         writer.remove_live::<ObjectRow>()?;
         // By thread: then times and addresses step along instead of jumping between threads.
         writer.merge_as::<PartSampleRow, SampleRow>(stop, |rows| {
@@ -411,7 +411,7 @@ mod tests {
             survives,
             thinned,
             site,
-            burst: NONE,
+            trace_window: NONE,
             owner: NONE,
         }
     }

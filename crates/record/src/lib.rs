@@ -4,10 +4,9 @@
 //!   probe (clock::tick) -> launch (suspended) -> perf rings + shared rings -> order by time -> Session -> Sink -> dataset
 //! ```
 //!
-//! The program is never stopped, traced or signalled, unless bursts are asked for (`bursts/`); nothing runs in it but the preloaded library, which writes events
+//! The program is never stopped, traced or signalled, unless trace windows are asked for (`trace_windows/`); nothing runs in it but the preloaded library, which writes events
 //! into shared memory. If the recorder dies, the program goes on.
 
-mod bursts;
 mod caller;
 mod callsite;
 mod clock;
@@ -22,6 +21,7 @@ mod frame_tree;
 mod inside;
 mod modules;
 mod nodes;
+mod notice;
 mod objects;
 mod perf;
 mod probes;
@@ -34,6 +34,7 @@ mod space;
 mod tasks;
 mod thinning;
 mod timebase;
+mod trace_windows;
 mod tracked;
 mod watched;
 mod window;

@@ -15,7 +15,6 @@ use numamma_topology::{Machine, Probe, Refusal};
 use numamma_trace::{Access, Controls, FORMAT, Folder, LossKind, Losses, Meta, SamplerMeta, Trace, TraceError};
 use numamma_wire::{ENVIRONMENT, Segment};
 
-use crate::bursts::{Shared, Taker, glance_period};
 use crate::clock::tick;
 use crate::collect::{Collector, LIBRARY_INTERVAL, LibraryReader, now};
 use crate::cost;
@@ -24,6 +23,7 @@ use crate::exact::command::{self, Runnable};
 use crate::exact::{Emulated, Tracing};
 use crate::filter::Filter;
 use crate::finish;
+use crate::notice::Notice;
 use crate::perf::events::{Events, Refused as NoEvents, Watch};
 use crate::perf::glances::Glances;
 use crate::probes;
@@ -31,6 +31,7 @@ use crate::progress::{Milestones, Progress};
 use crate::session::Session;
 use crate::sink::Sink;
 use crate::thinning::Thinning;
+use crate::trace_windows::{Shared, Taker, glance_period};
 use crate::watched::Watched;
 use crate::window::{self, Switch, Window};
 
@@ -112,7 +113,7 @@ pub struct Options {
     /// Most samples that the recording may have.
     pub max_samples: u64,
     /// Part (0..1) of the time that threads may be stopped to be followed; absent: none is.
-    pub bursts: Option<f64>,
+    pub trace_windows: Option<f64>,
     /// Accesses to be traced one by one, where every access is counted: `after` and `lasting` are then when.
     pub trace: Option<u64>,
     /// Variables added to the program's environment, for what else the library is to do in it.
@@ -196,7 +197,7 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     };
     // It can be done without. Before the others, which take all the memory that may be locked.
     let period = glance_period(sampler.tick_cost);
-    let glances = options.bursts.and_then(|_| Glances::open(suspended.pid(), &cpus, period).ok());
+    let glances = options.trace_windows.and_then(|_| Glances::open(suspended.pid(), &cpus, period).ok());
     let late = window::begins_late(options.after);
     let opened = Events::open(suspended.pid(), &cpus, what, late)
         .map_err(|error| no_events(error, &probe, cpus.len()))
@@ -255,33 +256,39 @@ pub fn record(options: &Options) -> Result<Outcome, RecordError> {
     let segments: Vec<&Segment> = counts.chain(tracking.iter().map(|t| &t.segment)).collect();
     let interval = if exact { COUNTS_INTERVAL } else { LIBRARY_INTERVAL };
     let reader = (!segments.is_empty()).then(|| LibraryReader::of(segments, interval));
-    let bursts = options.bursts.map(|_| Arc::new(Shared::default()));
-    session.bursts = bursts.is_some();
-    bursts.iter().for_each(|bursts| session.offer_threads(bursts, Some((running.pid, running.pid))));
-    let taker = bursts.as_ref().zip(options.bursts).map(|(shared, share)| {
+    let trace_windows = options.trace_windows.map(|_| Arc::new(Shared::default()));
+    session.trace_windows = trace_windows.is_some();
+    trace_windows
+        .iter()
+        .for_each(|trace_windows| session.offer_threads(trace_windows, Some((running.pid, running.pid))));
+    let taker = trace_windows.as_ref().zip(options.trace_windows).map(|(shared, share)| {
         let taker = Taker { shared: shared.clone(), share, tick: meta.sampler.tick_cost, glances };
         std::thread::spawn(move || taker.run())
     });
-    let sources =
-        Sources { events: &mut events, reader: reader.as_ref(), bursts: bursts.as_deref(), tracing: tracing.as_ref() };
+    let sources = Sources {
+        events: &mut events,
+        reader: reader.as_ref(),
+        trace_windows: trace_windows.as_deref(),
+        tracing: tracing.as_ref(),
+    };
     let cpu_time = cost::own_cpu_time();
     let mut milestones = Milestones::new(options.progress);
     let ended = watch(&mut running, sources, &mut collector, &mut session, &mut meta, &mut milestones);
     milestones.ended();
     let trace_used_up = tracing.is_some_and(Tracing::end);
-    if let (Some(shared), Some(taker)) = (&bursts, taker) {
+    if let (Some(shared), Some(taker)) = (&trace_windows, taker) {
         shared.stop();
-        // It panics for nothing; if it did, there are no more bursts.
+        // It panics for nothing; if it did, there are no more trace windows.
         let _ = taker.join();
         let (tally, refused) = shared.tally();
-        remarks.extend(refused.map(|why| format!("--bursts: {why}")));
-        meta.sampler.bursts = Some(tally);
+        remarks.extend(refused.map(|why| format!("--windows: {why}")));
+        meta.sampler.trace_windows = Some(tally);
     }
 
     // What was written before the end is in the rings; descendants that live on are not waited for.
     loop {
         let waiting = reader.as_ref().map_or(0, |reader| reader.scan(true));
-        collector.scan(&mut events, reader.as_ref(), bursts.as_deref(), &mut session);
+        collector.scan(&mut events, reader.as_ref(), trace_windows.as_deref(), &mut session);
         if waiting < crate::collect::MOST_WAITING {
             break;
         }
@@ -445,26 +452,31 @@ impl Tracking {
 struct Sources<'a> {
     events: &'a mut Events,
     reader: Option<&'a LibraryReader<'a>>,
-    bursts: Option<&'a Shared>,
+    trace_windows: Option<&'a Shared>,
     tracing: Option<&'a Tracing<'a>>,
 }
 
 /// Reads the rings until the program has ended.
 fn watch(
     running: &mut Running,
-    Sources { events, reader, bursts, tracing }: Sources<'_>,
+    Sources { events, reader, trace_windows, tracing }: Sources<'_>,
     collector: &mut Collector,
     session: &mut Session,
     meta: &mut Meta,
     milestones: &mut Milestones,
 ) -> Ended {
-    let notice = Notice::new();
+    let (notice, wake) = (Notice::new(), Notice::new());
+    let rings = events.rings();
     std::thread::scope(|scope| {
+        let notify = || notice.iter().for_each(Notice::give);
         if let Some(reader) = reader {
-            scope.spawn(|| reader.run(|| notice.iter().for_each(Notice::give)));
+            scope.spawn(move || reader.run(notify));
         }
-        let mut fds = events.fds();
-        fds.extend(notice.as_ref().map(|n| n.fd.as_raw_fd()));
+        if let Some(wake) = &wake {
+            let rings = &rings;
+            scope.spawn(move || rings.run(wake, notify));
+        }
+        let mut fds: Vec<i32> = notice.iter().map(AsRawFd::as_raw_fd).collect();
         // SAFETY: asks for a descriptor of our own child, owned by nobody else; -1 on old kernels is ignored by poll.
         let exit = unsafe { libc::syscall(libc::SYS_pidfd_open, running.pid, 0) } as i32;
         // SAFETY: a new descriptor that is ours.
@@ -487,7 +499,6 @@ fn watch(
             // SAFETY: `polled` is a live array of that many entries.
             unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, wait.as_millis() as i32) };
             for entry in &mut polled {
-                // An event whose tasks are all gone hangs up for ever; its ring is read on every round anyway.
                 if entry.revents & (libc::POLLHUP | libc::POLLERR) != 0 {
                     entry.fd = -1;
                 }
@@ -500,9 +511,9 @@ fn watch(
                 // Its id may be another's from now on.
                 signals::program_ended();
             }
-            collector.scan(events, reader, bursts, session);
-            if let Some(bursts) = bursts {
-                session.offer_threads(bursts, ended.is_none().then_some((running.pid, running.pid)));
+            collector.scan(events, reader, trace_windows, session);
+            if let Some(trace_windows) = trace_windows {
+                session.offer_threads(trace_windows, ended.is_none().then_some((running.pid, running.pid)));
             }
             if asked.elapsed() >= ask_after {
                 let began = Instant::now();
@@ -522,34 +533,11 @@ fn watch(
         if let Some(reader) = reader {
             reader.stop();
         }
+        if let Some(wake) = &wake {
+            rings.stop(wake);
+        }
         Ended::from_wait_status(status)
     })
-}
-
-/// A word from the library's reader that can be polled for.
-struct Notice {
-    fd: OwnedFd,
-}
-
-impl Notice {
-    fn new() -> Option<Self> {
-        // SAFETY: a new descriptor that is ours.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        // SAFETY: as above.
-        (fd >= 0).then(|| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
-    }
-
-    fn give(&self) {
-        let one = 1_u64;
-        // SAFETY: writes eight bytes from a live u64.
-        unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    fn take(&self) {
-        let mut count = 0_u64;
-        // SAFETY: reads eight bytes into a live u64; the descriptor does not block.
-        unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
-    }
 }
 
 fn only_name(options: &Options) -> Option<String> {
@@ -591,7 +579,7 @@ fn choose_rate(options: &Options, probe: &Probe) -> Result<SamplerMeta, RecordEr
         hooks: false,
         unseen: 0.0,
         controls: controls(options),
-        bursts: None,
+        trace_windows: None,
         trace: None,
         cost: None,
     })

@@ -6,8 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use numamma_trace::{Access, FirstTouchRow, LossKind, Losses, NONE, PartSampleRow, Rule, ThreadRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::bursts::counts::Counts as Estimate;
-use crate::bursts::survey::{Stretch, Survey};
 use crate::caller::Leaves;
 use crate::callsite::CallSites;
 use crate::clock::code::CodeCache;
@@ -27,6 +25,8 @@ use crate::space::Space;
 use crate::space::mappings::{Mapping, MappingKind, PathId};
 use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
 use crate::thinning::Thinning;
+use crate::trace_windows::counts::Counts as Estimate;
+use crate::trace_windows::survey::{Stretch, Survey};
 use crate::tracked::{Evicted, Tentative};
 use crate::watched::Watched;
 use crate::window::Window;
@@ -82,10 +82,10 @@ pub struct Session {
     pub(crate) code: CodeCache,
     /// Where functions of libraries have no frame.
     pub(crate) leaves: Leaves,
-    /// What bursts tell, if they are asked for.
-    pub bursts: bool,
+    /// What trace windows tell, if they are asked for.
+    pub trace_windows: bool,
     pub(crate) survey: Survey,
-    /// Numbers of what was accessed, with bursts.
+    /// Numbers of what was accessed, with trace windows.
     owners: FxHashMap<(ProcessId, Touched), i32>,
     /// Threads that had samples, with the time of the last one.
     pub(crate) recent: FxHashMap<(i32, i32), i64>,
@@ -152,7 +152,7 @@ impl Session {
             callsites: CallSites::default(),
             code: CodeCache::default(),
             leaves: Leaves::default(),
-            bursts: false,
+            trace_windows: false,
             survey: Survey::default(),
             owners: FxHashMap::default(),
             recent: FxHashMap::default(),
@@ -257,7 +257,9 @@ impl Session {
                     self.end_process(pid, time);
                 }
             }
-            Record::Burst { time, pid, tid, cpu, burst } => self.burst(time, pid, tid, cpu, &burst),
+            Record::TraceWindow { time, pid, tid, cpu, trace_window } => {
+                self.trace_window(time, pid, tid, cpu, &trace_window)
+            }
             Record::Lost { count } => self.losses.add(LossKind::PerfRing, count),
             Record::Throttled => self.losses.add(LossKind::Throttled, 1),
             Record::NoRegisters { time, pid, tid } => {
@@ -373,7 +375,7 @@ impl Session {
         general.copy_from_slice(&registers.general[..16]);
         let place = self.place(process, ip);
         if self.is_own_code(place) {
-            if self.bursts {
+            if self.trace_windows {
                 let (stretch, _) = self.find_stretch(process, ip);
                 self.survey.sample((stretch, None), false);
             }
@@ -392,7 +394,7 @@ impl Session {
         };
         let machine = Machine::new(general, registers.flags, located.bias, self.tasks.threads[thread].pointer);
         let mut found = std::mem::take(&mut self.found);
-        let stretch = self.bursts.then(|| self.find_stretch(process, ip));
+        let stretch = self.trace_windows.then(|| self.find_stretch(process, ip));
         let mut unit = located.unit.borrow_mut();
         let (code, recovery, learnt) = unit.parts();
         let rule = rules::accesses(code, recovery, located.index, (&machine, stack), &mut found);
@@ -507,14 +509,14 @@ impl Session {
             survives: survives as i32,
             thinned: self.thinning.halvings() as i32,
             site: NONE,
-            burst: NONE,
+            trace_window: NONE,
             owner: NONE,
         }
     }
 
-    /// The number of what an address belongs to, where bursts and samples of it are to be put together.
+    /// The number of what an address belongs to, where trace windows and samples of it are to be put together.
     pub(crate) fn owner_number(&mut self, process: ProcessId, touched: Touched) -> i32 {
-        if !self.bursts {
+        if !self.trace_windows {
             return NONE;
         }
         let next = self.owners.len() as i32;
@@ -531,12 +533,12 @@ impl Session {
         }
     }
 
-    /// What turns the rows into counts of accesses. `fastest`: see [`numamma_trace::Bursts`].
+    /// What turns the rows into counts of accesses. `fastest`: see [`numamma_trace::TraceWindows`].
     pub fn estimate(&self, fastest: f64) -> Estimate<'_> {
         // At the shortest periods a sample costs as much as it stands for.
         let period = (self.period - self.clock.cost).max(self.period / 4);
         let factors = self.code.factors(period);
-        // Bursts stand for the processes that they were in.
+        // Trace windows stand for the processes that they were in.
         let followed = self.tasks.processes.iter().enumerate().filter(|(number, _)| self.survey.has_followed(*number));
         let samples: i64 = followed.map(|(_, process)| process.row.samples).sum();
         Estimate::new(factors, &self.survey, samples as f64 * period as f64, fastest)
@@ -544,7 +546,7 @@ impl Session {
 
     /// A number of samples as a part (0..1) of those that show a data access.
     pub fn share_of_data_samples(&self, samples: u64) -> f64 {
-        // Blocks with ground have samples at instructions without access, too.
+        // Blocks with a basis have samples at instructions without access, too.
         (samples as f64 / self.data_samples.max(1) as f64).min(1.0)
     }
 

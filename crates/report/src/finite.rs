@@ -1,8 +1,8 @@
 //! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
 
 use numamma_findings::{
-    Accesses, Advice, Bursts, Controls, Cost, Detail, Instance, InstancePattern, Line, Object, Overhead, Page, Pattern,
-    Remote, Run, Sampler, Thread, ThreadShare, Trace, Waiting, WaitingPlace,
+    Accesses, Advice, Controls, Cost, Detail, Instance, InstancePattern, Line, Object, Overhead, Page, Pattern, Remote,
+    Run, Sampler, Thread, ThreadShare, Trace, TraceWindows, Waiting, WaitingPlace,
 };
 
 use crate::rows::finite;
@@ -50,20 +50,20 @@ macro_rules! finite {
 }
 
 finite!(Run { wall_s, started_unix_s });
-finite!(Sampler { rate_hz, overhead_estimate, overhead, controls, bursts, trace });
+finite!(Sampler { rate_hz, overhead_estimate, overhead, controls, trace_windows, trace });
 finite!(Overhead { thread_s, ticks_s, held_s, hooks_s, recorder_s });
-finite!(Bursts { stopped_s, factor });
+finite!(TraceWindows { stopped_s, factor });
 finite!(Trace { after_s } errors { for_s });
 finite!(Controls { after_s } errors { for_s });
 finite!(Cost { seconds, share } errors { error });
-finite!(Accesses { reads, writes, share } errors { error, ground });
-finite!(Remote { reads, writes, share });
-finite!(ThreadShare { cost_share, access_share } errors { error });
+finite!(Accesses { reads, writes, share } errors { error, basis });
+finite!(Remote { share } errors { reads, writes, error });
+finite!(ThreadShare { cost_share } errors { access_share, error });
 finite!(Pattern { confidence, main_share });
 finite!(InstancePattern { share });
 finite!(Advice { share });
 finite!(Instance { start_s, cost_s, threads, pattern } errors { end_s });
-finite!(Thread { start_s, cost_s, reads, writes } errors { end_s });
+finite!(Thread { start_s, cost_s } errors { end_s, cost_error, reads, writes });
 finite!(Line { cost, accesses });
 finite!(Waiting { seconds, share, places });
 finite!(WaitingPlace { seconds, share });

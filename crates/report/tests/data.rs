@@ -86,14 +86,14 @@ fn json_has_a_number_where_one_is_documented() {
     object.cost.share = f64::NAN;
     object.cost.error = Some(f64::INFINITY);
     object.remote.share = f64::NAN;
-    object.threads[0].access_share = f64::NAN;
+    object.threads[0].access_share = Some(f64::NAN);
     object.pattern.confidence = f64::NAN;
     let detail = object.detail.as_mut().unwrap();
     detail.pages[0].by_thread.insert(0, f64::NAN);
     detail.points[0].t = f64::NEG_INFINITY;
     findings.run.wall_s = f64::NAN;
     findings.sampler.rate_hz = f64::NAN;
-    findings.threads[0].reads = f64::NAN;
+    findings.threads[0].reads = Some(f64::NAN);
     findings.lines[0].cost.seconds = f64::NAN;
     let report = json(&findings, Options { object: Some("#0".into()), ..Options::default() });
     let object = &report["objects"][0];
@@ -102,7 +102,8 @@ fn json_has_a_number_where_one_is_documented() {
         assert_eq!(object.pointer(path).unwrap(), 0.0, "{path}");
     }
     assert!(object["cost"]["error"].is_null(), "an error that is no number is no error");
-    for path in ["/run/wall_s", "/sampler/rate_hz", "/threads/0/reads", "/lines/0/cost/seconds"] {
+    assert!(report["threads"][0]["reads"].is_null(), "a count that is no number is no count");
+    for path in ["/run/wall_s", "/sampler/rate_hz", "/lines/0/cost/seconds"] {
         assert_eq!(report.pointer(path).unwrap(), 0.0, "{path}");
     }
 }

@@ -228,7 +228,7 @@ fn enable(probe: &Probe, choice: &Choice) -> Vec<Advice> {
     }
     if choice.kind != Kind::None && short_of_ring_memory(probe) {
         enable.push(Advice {
-            gain: "larger rings: bursts of page faults lose no first touch".to_owned(),
+            gain: "larger rings: floods of page faults lose no first touch".to_owned(),
             command: "sudo sysctl kernel.perf_event_mlock_kb=4096".to_owned(),
         });
     }

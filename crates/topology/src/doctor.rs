@@ -59,14 +59,15 @@ pub fn render_doctor(machine: &Machine, probe: &Probe, choice: &Choice, measured
         let used = sampler.kind == choice.kind;
         page.line(&format!("{} {:<6} {}", mark(used, sampler.state), sampler.kind, describe(sampler)));
     }
-    page.line(&format!("{} exact  {}", if probe.emulator { "[+]" } else { "[ ]" }, exact(probe)));
+    let (mark, text) = exact(probe);
+    page.line(&format!("{mark} exact  {text}"));
     page.row("permission", &permission(probe));
     page.row("functions", functions(probe));
     if let Some(cost) = measured {
         page.row("cost", &tick(cost));
     }
     page.title(&match choice.kind {
-        Kind::None if probe.emulator => "Nothing can be sampled here".to_owned(),
+        Kind::None if probe.emulator && may_count(probe) => "Nothing can be sampled here".to_owned(),
         Kind::None => "Nothing can be recorded here".to_owned(),
         kind => format!("A recording would use: {kind}"),
     });
@@ -125,15 +126,15 @@ impl Page {
 }
 
 /// Names come from firmware and may hold anything.
-fn ascii(text: &str) -> String {
+pub(crate) fn ascii(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect()
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     let units = [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|&(_, unit)| bytes >= unit) {
         Some((name, unit)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
@@ -142,7 +143,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-fn processor(machine: &Machine) -> String {
+pub(crate) fn processor(machine: &Machine) -> String {
     let online = machine.online_cpus().count();
     let mut text = machine.model.clone().unwrap_or_else(|| "of unknown model".to_owned());
     let _ = write!(text, ", {}", count(online, "CPU", "CPUs"));
@@ -275,12 +276,20 @@ fn describe(sampler: Sampler) -> &'static str {
     }
 }
 
-/// Never chosen: who wants it asks for it.
-fn exact(probe: &Probe) -> &'static str {
-    match probe.emulator {
-        true => "works: every access counted in an emulator (record --sampler exact)",
-        false => "programs built with -fsanitize=thread only: others need qemu-user",
+/// Never chosen by itself: it is asked for.
+fn exact(probe: &Probe) -> (&'static str, &'static str) {
+    if !may_count(probe) {
+        return ("[!]", "needs perf events too, for what a program maps; they are refused here");
     }
+    match probe.emulator {
+        true => ("[+]", "works: every access counted in an emulator (record --sampler exact)"),
+        false => ("[ ]", "programs built with -fsanitize=thread only: others need qemu-user"),
+    }
+}
+
+/// Whether the exact sampler has the events that it needs.
+fn may_count(probe: &Probe) -> bool {
+    probe.trial.as_ref().is_none_or(|trial| trial.opened)
 }
 
 fn permission(probe: &Probe) -> String {

@@ -12,15 +12,20 @@
 #![forbid(unsafe_code)]
 
 mod choose;
+mod derive;
 mod doctor;
+pub mod hwloc;
 pub mod list;
 mod machine;
+pub mod machines;
 mod model;
+pub mod picture;
 mod probe;
 mod refusal;
 mod tree;
 
 pub use choose::{Advice, Choice, Kind, Sampler, State, choose_sampler};
+pub use derive::LatencyUnknown;
 pub use doctor::{Doctor, TickCost, render_doctor};
 pub use machine::{Cache, Cpu, Machine, Node, Performance};
 pub use model::{Contention, MachineModel, ModelNode};

@@ -27,7 +27,8 @@ pub struct MachineModel {
     /// The nodes, in order of their numbers.
     pub nodes: Vec<ModelNode>,
     /// Nanoseconds that a load which misses all caches takes on an idle machine: `latency_ns[n][m]` from a CPU of node `n` to
-    /// memory of node `m`. Rows of nodes without CPUs are empty.
+    /// memory of node `m`. Rows of nodes without CPUs are empty. All empty: not known.
+    #[serde(default)]
     pub latency_ns: Vec<Vec<f64>>,
     /// GB/s that the CPUs of node `n` together read from memory of node `m`: `bandwidth_gbs[n][m]`. Empty: not known.
     #[serde(default)]

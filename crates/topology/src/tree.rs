@@ -71,16 +71,17 @@ pub(crate) fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// The bytes of `32768 kB`, `48K`, `2M` or `512`.
+/// The bytes of `32768 kB`, `48K`, `2M`, `16 GiB` or `512`.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..end].parse().ok()?;
     let unit = match text[end..].trim() {
         "" | "B" => 1,
-        "K" | "kB" | "KB" => 1 << 10,
-        "M" | "MB" => 1 << 20,
-        "G" | "GB" => 1 << 30,
+        "K" | "kB" | "KB" | "KiB" => 1 << 10,
+        "M" | "MB" | "MiB" => 1 << 20,
+        "G" | "GB" | "GiB" => 1 << 30,
+        "T" | "TB" | "TiB" => 1 << 40,
         _ => return None,
     };
     number.checked_mul(unit)
@@ -95,6 +96,7 @@ mod tests {
         assert_eq!(size("48K"), Some(48 << 10));
         assert_eq!(size("  6514432 kB"), Some(6514432 << 10));
         assert_eq!(size("2M"), Some(2 << 20));
+        assert_eq!((size("16 GiB"), size("6 TiB")), (Some(16 << 30), Some(6 << 40)));
         assert_eq!(size("64"), Some(64));
         for text in ["", "K", "-1K", "1 parsec", "99999999999999999999", "18446744073709551615 kB"] {
             assert_eq!(size(text), None, "{text}");

@@ -144,7 +144,7 @@ fn unknown_without(table: &str) -> &'static str {
         "first_touch" => "who touched pages first",
         "page_nodes" => "on which nodes pages lay",
         "markers" => "phases",
-        "grounds" => "how certain numbers of accesses are",
+        "bases" => "how certain numbers of accesses are",
         "trace" => "single accesses",
         _ => "what it held",
     }

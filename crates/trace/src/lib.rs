@@ -29,9 +29,9 @@ pub use dataset::{Dataset, FORMAT, Unread};
 pub use error::TraceError;
 pub use folder::Folder;
 pub use losses::{LossKind, Losses};
-pub use meta::{Bursts, Controls, Cost, Meta, SamplerMeta, Trace};
+pub use meta::{Controls, Cost, Meta, SamplerMeta, Trace, TraceWindows};
 pub use schema::{
-    ALL_TABLES, ANONYMOUS, Access, BREAK, CodeRow, FirstTouchRow, FrameRow, GroundRow, MarkerRow, ModuleRow, NONE,
+    ALL_TABLES, ANONYMOUS, Access, BREAK, BasisRow, CodeRow, FirstTouchRow, FrameRow, MarkerRow, ModuleRow, NONE,
     ObjectKind, ObjectRow, PageNodeRow, PartSampleRow, ProcessRow, Rule, SampleRow, SiteRow, TableInfo, ThreadRow,
     TraceRow,
 };

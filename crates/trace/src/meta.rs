@@ -66,7 +66,7 @@ pub struct SamplerMeta {
     /// `read` or `write` if only samples of such accesses were kept.
     #[serde(default)]
     pub only: Option<String>,
-    /// The part of the samples at data accesses whose counts stand on a ground (0..1); absent where `samples.accesses` is in
+    /// The part of the samples at data accesses whose counts stand on a basis (0..1); absent where `samples.accesses` is in
     /// units of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<f64>,
@@ -80,9 +80,9 @@ pub struct SamplerMeta {
     /// Which part of the run was sampled.
     #[serde(default)]
     pub controls: Controls,
-    /// What became of the bursts; absent where none were asked for.
+    /// What became of the trace windows; absent where none were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bursts: Option<Bursts>,
+    pub trace_windows: Option<TraceWindows>,
     /// Accesses that were traced one by one; absent where none were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
@@ -122,10 +122,10 @@ pub struct Trace {
     pub lasting: Option<u64>,
 }
 
-/// Moments for which threads were followed instruction by instruction (`record --bursts`).
+/// Moments for which threads were followed instruction by instruction (`record --windows`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Bursts {
+pub struct TraceWindows {
     /// How many.
     pub taken: u64,
     /// Instructions in all of them.
@@ -140,7 +140,7 @@ pub struct Bursts {
     pub sampled: u64,
     /// The most instructions in a nanosecond that the processor retires, measured by code that waits for nothing; 0 if it was not.
     pub fastest: f64,
-    /// How far the number of accesses that bursts tell of may be off, because it is not known how fast code was executed: a standard error
+    /// How far the number of accesses that trace windows tell of may be off, because it is not known how fast code was executed: a standard error
     /// of its logarithm.
     pub error: Option<f64>,
     /// Whether nothing told how fast instructions were executed: then numbers of accesses are ratios, of code that

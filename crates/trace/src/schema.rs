@@ -21,23 +21,23 @@ table! {
         addr: i64 = "Data address; 0 when there is none (rules 0, 5, 6, 7 and 10).",
         bytes: i32 = "Width of the access in bytes; for rule exact of the range in which the accesses began.",
         access: i32 = "1 read, 2 write, 3 read and write, 0 unknown.",
-        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count), 9 burst (accesses of an instruction to a page while a thread was followed), 10 none because it was in the library that NumaMMA puts into the program.",
+        rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count), 9 trace window (accesses of an instruction to a page while a thread was followed), 10 none because it was in the library that NumaMMA puts into the program.",
         cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rules spread and exact.",
         accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent); how many there were (rule exact).",
-        ground: i32 = "What the estimate stands on: grounds.ground; -1 if nothing but the time that was spent." or -1,
+        basis: i32 = "What the estimate stands on: bases.basis; -1 if nothing but the time that was spent." or -1,
     }
 }
 
 table! {
-    /// What tells how often some code ran in a thread: a loop's counter that moved on between samples, or a burst.
-    GroundRow = "grounds" {
-        ground: i32 = "Number of the ground.",
+    /// Evidence for how often some code ran in a thread: an induction variable that moved on between samples, or a trace window.
+    BasisRow = "bases" {
+        basis: i32 = "Number of the basis.",
         thread: i32 = "Thread: threads.thread.",
-        ip: i64 = "Run-time address of the first instruction of the innermost loop whose code it is of; -1 for a burst.",
-        samples: i64 = "Samples of the thread in that code; 0 for a burst.",
-        error: f64 = "Relative standard error of the number of runs, the same for all rows with this ground.",
-        class: i32 = "Of a burst: the number of the code that runs together with that where it began; -1 if none." or -1,
-        class_error: f64 = "Standard error of the logarithm of how fast that code is, the same for all grounds of the class." or 0.0,
+        ip: i64 = "Run-time address of the first instruction of the innermost loop whose code it is of; -1 for a trace window.",
+        samples: i64 = "Samples of the thread in that code; 0 for a trace window.",
+        error: f64 = "Relative standard error of the number of runs, the same for all rows with this basis.",
+        region_group: i32 = "Of a trace window: id of the group of code regions in which it started; -1 if none." or -1,
+        region_group_error: f64 = "Standard error of the logarithm of the peak rate of that group, the same for all bases of the group." or 0.0,
     }
 }
 
@@ -58,14 +58,14 @@ table! {
         survives: i32 = "Number of halvings of the recording that the sample survives.",
         thinned: i32 = "Number of halvings of the recording until then: cost and accesses are doubled as often.",
         site: i32 = "Call site of the object: sites.site, where its name decides whether the row stays (--object); else -1.",
-        burst: i32 = "Burst that the row is of: accesses are those in it; else -1.",
+        trace_window: i32 = "Trace window that the row is of: accesses are those in it; else -1.",
         owner: i32 = "Number of what the address belongs to, an object or all of a call site; -1 if nobody asks.",
     }
 }
 
 impl PartSampleRow {
-    /// The row as it is in the finished table after `halvings` of the recording, of which it survives all; its ground, if it is of a
-    /// burst, is that burst until the grounds are numbered.
+    /// The row as it is in the finished table after `halvings` of the recording, of which it survives all; its basis, if it is of a
+    /// trace window, is that trace window until the bases are numbered.
     pub fn settled(self, halvings: i32) -> SampleRow {
         let factor = 1_i64 << (halvings - self.thinned).clamp(0, 62);
         SampleRow {
@@ -79,7 +79,7 @@ impl PartSampleRow {
             rule: self.rule,
             cost: self.cost.saturating_mul(factor),
             accesses: self.accesses * factor as f32,
-            ground: self.burst,
+            basis: self.trace_window,
         }
     }
 }
@@ -264,7 +264,7 @@ pub const ALL_TABLES: &[TableInfo] = &[
     info::<FirstTouchRow>(),
     info::<TraceRow>(),
     info::<PageNodeRow>(),
-    info::<GroundRow>(),
+    info::<BasisRow>(),
     info::<MarkerRow>(),
     info::<CodeRow>(),
 ];
@@ -307,8 +307,8 @@ pub enum Rule {
     SpinWait = 7,
     /// No sample: all accesses of a thread to a page of an object were counted.
     Exact = 8,
-    /// No sample: accesses of an instruction to a page, while the thread was followed for a moment (`record --bursts`).
-    Burst = 9,
+    /// No sample: accesses of an instruction to a page, while the thread was followed for a moment (`record --windows`).
+    TraceWindow = 9,
     /// The thread was in the library that the recorder puts into the program: no access of the program's.
     Recorder = 10,
 }

@@ -152,7 +152,7 @@ mod tests {
             ("code", 8),
         ];
         /// Tables that came later, and what says in `meta.json` that a recording has them.
-        const LATER: [(&str, &str); 2] = [("grounds", "sampler.counted"), ("trace", "sampler.trace")];
+        const LATER: [(&str, &str); 2] = [("bases", "sampler.counted"), ("trace", "sampler.trace")];
         let needed = |columns: &[Column]| columns.iter().filter(|column| column.required).count();
         let later = |name: &str| LATER.iter().any(|(later, _)| *later == name);
         let first = ALL_TABLES.iter().filter(|table| !later(table.name));

@@ -1,6 +1,6 @@
 //! How often what reports state of random programs is true.
 //!
-//! `judge [N=200] [SEED=1] [--mode default|bursts] [--odd|--even] [--again] [--verbose]`
+//! `judge [N=200] [SEED=1] [--mode default|windows] [--odd|--even] [--again] [--verbose]`
 //!
 //! Exact counts and recordings stay in target/judge: `--again` judges the same recordings by the reports of today.
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
                 Some(("SEED", value)) => seed = value,
                 _ => {
                     eprintln!(
-                        "usage: judge [N=200] [SEED=1] [--mode default|bursts] [--odd|--even] [--again] [--verbose]"
+                        "usage: judge [N=200] [SEED=1] [--mode default|windows] [--odd|--even] [--again] [--verbose]"
                     );
                     return ExitCode::from(2);
                 }

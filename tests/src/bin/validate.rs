@@ -1,6 +1,6 @@
 //! Prints how far estimated counts are off exact ones, for the documentation.
 //!
-//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N] [--bursts]`
+//! `cargo run -p numamma-tests --bin validate -- [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N] [--windows]`
 //!
 //! Workloads are built in many ways and do the same work each time; ordinary programs run on files made here.
 
@@ -32,14 +32,14 @@ fn main() -> ExitCode {
     while let Some(argument) = arguments.next() {
         match (argument.as_str(), arguments.len()) {
             ("--quick", _) => quick = true,
-            ("--bursts", _) => with.bursts = true,
+            ("--windows", _) => with.trace_windows = true,
             ("--flags", 1..) => with.flags = arguments.next(),
             ("--threads", 1..) => with.threads = arguments.next().and_then(|text| text.parse().ok()),
             ("--longer", 1..) => with.longer = arguments.next().and_then(|text| text.parse().ok()),
             ("--only", 1..) => only = arguments.next().unwrap_or_default().split(',').map(String::from).collect(),
             _ => {
                 eprintln!(
-                    "usage: validate [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N] [--bursts]"
+                    "usage: validate [--quick] [--only NAME,NAME] [--flags FLAGS] [--threads N] [--longer N] [--windows]"
                 );
                 return ExitCode::from(2);
             }
@@ -67,8 +67,8 @@ struct With {
     threads: Option<u32>,
     /// So many times the work.
     longer: Option<u32>,
-    /// Bursts for workloads, too.
-    bursts: bool,
+    /// Trace windows for workloads, too.
+    trace_windows: bool,
 }
 
 fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
@@ -87,7 +87,7 @@ fn workloads(quick: bool, with: &With, wanted: &dyn Fn(&str) -> bool, dir: &Path
                     let seconds = PathBuf::from((f64::from(readings * with.longer.unwrap_or(1)) * READING).to_string());
                     let command = vec![binary.clone(), seconds];
                     let title = format!("{name}, {compiler} {}, {threads} threads", flags.join(" "));
-                    let options: &[&str] = if with.bursts { &["--bursts"] } else { &[] };
+                    let options: &[&str] = if with.trace_windows { &["--windows"] } else { &[] };
                     cases.push(Case { name: title, command, threads, options });
                 }
             }
@@ -139,7 +139,7 @@ fn ordinary(wanted: &dyn Fn(&str) -> bool, dir: &Path) -> Vec<Case> {
         name: name.into(),
         command: command.into_iter().map(PathBuf::from).collect(),
         threads: 1,
-        options: &["--bursts"],
+        options: &["--windows"],
     };
     wanted.map(case).collect()
 }

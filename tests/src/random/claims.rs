@@ -68,7 +68,7 @@ pub fn claims(program: &Program, report: &Value, exact: &Counts) -> Vec<Claim> {
         let all = truth.reads + truth.writes;
         let claim = |of, name: String, exact: f64, stated| Claim { of, name, loops: loops.clone(), exact, stated };
         let accesses = &object["accesses"];
-        let share = stated(accesses, "share", "error").filter(|_| accesses["ground"].as_f64().is_none_or(|g| g >= 0.5));
+        let share = stated(accesses, "share", "error").filter(|_| accesses["basis"].as_f64().is_none_or(|g| g >= 0.5));
         let true_share = all / exact.total;
         if true_share.max(share.map_or(0.0, |(share, _)| share)) < SMALL {
             continue;

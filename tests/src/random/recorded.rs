@@ -19,25 +19,25 @@ const TRIAL: u64 = 4;
 #[allow(missing_docs)]
 pub enum Mode {
     Default,
-    Bursts,
+    TraceWindows,
 }
 
 impl Mode {
     /// Both.
-    pub const ALL: [Mode; 2] = [Mode::Default, Mode::Bursts];
+    pub const ALL: [Mode; 2] = [Mode::Default, Mode::TraceWindows];
 
     /// As a word of the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
-            Self::Bursts => "bursts",
+            Self::TraceWindows => "windows",
         }
     }
 
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::Default => &[],
-            Self::Bursts => &["--bursts"],
+            Self::TraceWindows => &["--windows"],
         }
     }
 }

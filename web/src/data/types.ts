@@ -22,7 +22,7 @@ export interface Sampler {
   only: string | null;
   hooks: boolean;
   controls: Controls;
-  bursts: Bursts | null;
+  trace_windows: TraceWindows | null;
   trace: Trace | null;
 }
 
@@ -34,7 +34,7 @@ export interface Trace {
   for_s: number | null;
 }
 
-export interface Bursts {
+export interface TraceWindows {
   taken: number;
   instructions: number;
   stopped_s: number;
@@ -79,31 +79,46 @@ export interface Cost {
   error: number | null;
 }
 
+/** What is not known well enough to be stated is null. */
 export interface Accesses {
-  reads: number;
-  writes: number;
-  share: number;
+  reads: number | null;
+  writes: number | null;
+  share: number | null;
   error: number | null;
   /** The part of them whose number stands on more than time; absent where that is no question. */
-  ground?: number | null;
+  basis?: number | null;
 }
 
 /** Whether their number is hardly more than a guess, so that no report states it. */
 export function isCostOnly(a: Accesses): boolean {
-  return a.ground != null && a.ground < 0.5;
+  return a.share === null || a.error === null;
+}
+
+/** Part of the accesses that is writes; `null` if that is not known. */
+export function writeShare(a: Accesses): number | null {
+  if (isCostOnly(a) || a.reads === null || a.writes === null) return null;
+  const all = a.reads + a.writes;
+  return all > 0 ? a.writes / all : null;
 }
 
 export interface Remote {
-  reads: number;
-  writes: number;
+  reads: number | null;
+  writes: number | null;
   share: number;
+  error?: number | null;
 }
 
 export interface ThreadShare {
   thread: number;
   cost_share: number;
-  access_share: number;
+  /** Not known unless accesses were counted one by one. */
+  access_share: number | null;
   error: number | null;
+}
+
+/** Whether the accesses of an object were counted one by one: else those of its pages are weights that compare threads. */
+export function isCounted(o: DataObject): boolean {
+  return o.threads.some((t) => t.access_share !== null);
 }
 
 export interface FirstTouch {
@@ -191,8 +206,9 @@ export interface Thread {
   end_s: number | null;
   samples: number;
   cost_s: number;
-  reads: number;
-  writes: number;
+  cost_error?: number | null;
+  reads: number | null;
+  writes: number | null;
   cpus: Record<string, number>;
 }
 

@@ -30,8 +30,8 @@ export function count(value: number): string {
 }
 
 /** An estimate that need not be whole: `0.52`, `12.3`, `1,234`. */
-export function estimate(value: number): string {
-  if (!Number.isFinite(value)) return "–";
+export function estimate(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return "–";
   return Math.abs(value) >= 100 ? THOUSANDS.format(value) : three(value);
 }
 
@@ -54,7 +54,8 @@ export function seconds(value: number): string {
 }
 
 /** `0.4523` -> `45.2 %`; what rounds to nothing but is not nothing: `<0.1 %`. */
-export function percent(share: number): string {
+export function percent(share: number | null): string {
+  if (share === null) return "–";
   if (!Number.isFinite(share)) return "–";
   if (share === 0) return `0${NB}%`;
   if (Math.abs(share) < 0.0005) return `<0.1${NB}%`;

@@ -1,6 +1,7 @@
 // Draws a scene on a canvas. Rasters are computed in model/bin.ts at the resolution of the screen and put on the canvas as
 // images; only axes, labels and a few bars are drawn as shapes.
 
+import { isCounted } from "../data/types.ts";
 import * as bin from "../model/bin.ts";
 import { css, nodeColor, ramp, rampStep, threadColor } from "../model/colors.ts";
 import { span, toPixel, type Range } from "../model/range.ts";
@@ -196,7 +197,7 @@ function paintRampKey(c: Context, f: Frame, max: number, colors: Uint8Array): vo
   const r = f.layout.heat;
   if (!(max > 0) || r.w < 210) return;
   const w = 48;
-  const label = estimate(max);
+  const label = isCounted(f.scene.object) ? estimate(max) : "many";
   const right = r.x + r.w;
   const x = right - c.measureText(label).width - 5 - w;
   if (x < r.x + c.measureText("Threads × pages").width + 16) return;
@@ -205,7 +206,7 @@ function paintRampKey(c: Context, f: Frame, max: number, colors: Uint8Array): vo
     c.fillStyle = `rgb(${colors[step]},${colors[step + 1]},${colors[step + 2]})`;
     c.fillRect(x + i, 5, 1.5, 8);
   }
-  text(c, "0", x - 5, 9, f.theme.muted, "right");
+  text(c, isCounted(f.scene.object) ? "0" : "few", x - 5, 9, f.theme.muted, "right");
   text(c, label, right, 9, f.theme.muted, "right");
 }
 

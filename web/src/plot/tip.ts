@@ -1,5 +1,6 @@
 // What the tooltip says about the place under the pointer.
 
+import { isCounted } from "../data/types.ts";
 import { lowerBound, nearest } from "../model/bin.ts";
 import { css, threadColor } from "../model/colors.ts";
 import { fromPixel, span } from "../model/range.ts";
@@ -67,7 +68,7 @@ function threadTip(f: Frame, column: number): Tip | null {
     title: `Thread ${thread}`,
     rows: [
       ["cost of object", percent(share?.cost_share ?? 0), color(f, thread)],
-      ["accesses", percent(share?.access_share ?? 0)],
+      ...(share?.access_share == null ? [] : [["accesses", percent(share.access_share)] as [string, string]]),
       ["click", "highlight"],
     ],
   };
@@ -96,11 +97,12 @@ function pageTip(f: Frame, offset: number, perPixel: number, region: Region, x: 
     if (under !== undefined && !byThread.has(under)) byThread.set(under, 0);
   }
   const most = [...byThread].sort((p, q) => q[1] - p[1]);
+  const counted = isCounted(f.scene.object);
   let total = 0;
   for (const [, v] of most) total += v;
-  for (const [t, v] of most.slice(0, THREADS_SHOWN)) rows.push([`T${t}`, estimate(v), color(f, t)]);
+  for (const [t, v] of most.slice(0, THREADS_SHOWN)) rows.push([`T${t}`, counted ? estimate(v) : percent(total > 0 ? v / total : 0), color(f, t)]);
   if (most.length > THREADS_SHOWN) rows.push([plural(most.length - THREADS_SHOWN, "more thread"), ""]);
-  rows.push(["accesses", estimate(total)]);
+  if (counted) rows.push(["accesses", estimate(total)]);
   const i = lowerBound(pages.page, first);
   const j = lowerBound(pages.page, last + 1);
   if (j > i) {

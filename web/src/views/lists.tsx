@@ -1,13 +1,13 @@
 // The other tables: threads, source lines, allocation sites, processes. A row leads back to the object it is about.
 
 import { useMemo } from "preact/hooks";
-import type { Line, Process, Report, Site, Thread } from "../data/types.ts";
+import { writeShare, type Line, type Process, type Report, type Site, type Thread } from "../data/types.ts";
 import { selectionOf } from "../model/bin.ts";
 import { baseName, matches, place } from "../model/table.ts";
 import { bytes, count, estimate, percent, seconds } from "../model/units.ts";
 import { filterOf } from "../plot/scene.ts";
 import { selectObject, toggleThread, useSignal, type State } from "../state.ts";
-import { ShareBar, ThreadChip } from "./parts.tsx";
+import { AccessShare, ShareBar, ThreadChip } from "./parts.tsx";
 import { Table, type Column } from "./table.tsx";
 
 interface Props {
@@ -42,10 +42,10 @@ export function Threads(p: Props) {
     { key: "name", label: "Name", value: (t) => t.name, className: "grow", cell: (t) => <span class="ellipsis">{t.name}</span> },
     { key: "tid", label: "TID", numeric: true, value: (t) => t.tid, cell: (t) => String(t.tid), className: "wide-only" },
     { key: "seconds", label: "Time", numeric: true, value: (t) => t.cost_s, cell: (t) => seconds(t.cost_s), title: "Cost of its data accesses" },
-    { key: "cost", label: "Cost", numeric: true, value: (t) => t.cost_s, cell: (t) => <ShareBar share={total ? t.cost_s / total : 0} of={most} /> },
+    { key: "cost", label: "Cost", numeric: true, value: (t) => t.cost_s, cell: (t) => <ShareBar share={total ? t.cost_s / total : 0} error={t.cost_error ?? null} of={most} /> },
     { key: "samples", label: "Samples", numeric: true, value: (t) => t.samples, cell: (t) => count(t.samples) },
-    { key: "reads", label: "Reads", numeric: true, value: (t) => t.reads, cell: (t) => estimate(t.reads), className: "wide-only" },
-    { key: "writes", label: "Writes", numeric: true, value: (t) => t.writes, cell: (t) => estimate(t.writes), className: "wide-only" },
+    { key: "reads", label: "Reads", numeric: true, value: (t) => t.reads ?? 0, cell: (t) => estimate(t.reads), className: "wide-only" },
+    { key: "writes", label: "Writes", numeric: true, value: (t) => t.writes ?? 0, cell: (t) => estimate(t.writes), className: "wide-only" },
     {
       key: "object",
       label: "In selected object",
@@ -104,19 +104,19 @@ export function Lines(p: Props) {
   const query = useSignal(p.state.query);
   const selected = useSignal(p.state.object);
   const most = findings.lines.reduce((m, l) => Math.max(m, l.cost.share), 0);
-  const mostAccesses = findings.lines.reduce((m, l) => Math.max(m, l.accesses.share), 0);
+  const mostAccesses = findings.lines.reduce((m, l) => Math.max(m, l.accesses.share ?? 0), 0);
   const columns: Column<Line>[] = [
     { key: "function", label: "Function", value: (l) => l.function, className: "grow", cell: (l) => <span class="ellipsis mono" title={l.function}>{l.function}</span> },
     { key: "line", label: "Line", value: (l) => `${l.file}:${l.line}`, cell: (l) => <span class="mono" title={l.file}>{place(l.file, l.line) || baseName(l.module)}</span> },
     { key: "seconds", label: "Time", numeric: true, value: (l) => l.cost.seconds, cell: (l) => seconds(l.cost.seconds) },
     { key: "cost", label: "Cost", numeric: true, value: (l) => l.cost.share, cell: (l) => <ShareBar share={l.cost.share} error={l.cost.error} of={most} /> },
-    { key: "accesses", label: "Accesses", numeric: true, value: (l) => l.accesses.share, cell: (l) => <ShareBar share={l.accesses.share} error={l.accesses.error} of={mostAccesses} /> },
+    { key: "accesses", label: "Accesses", numeric: true, value: (l) => l.accesses.share ?? 0, cell: (l) => <AccessShare accesses={l.accesses} of={mostAccesses} /> },
     {
       key: "writes",
       label: "Writes",
       numeric: true,
-      value: (l) => l.accesses.writes / (l.accesses.reads + l.accesses.writes),
-      cell: (l) => percent(l.accesses.writes / (l.accesses.reads + l.accesses.writes)),
+      value: (l) => writeShare(l.accesses) ?? Number.NaN,
+      cell: (l) => percent(writeShare(l.accesses)),
     },
     { key: "objects", label: "Objects", className: "grow", cell: (l) => <ObjectLinks {...p} ids={l.objects} /> },
   ];

@@ -1,7 +1,7 @@
 // The selected object: what it is, its memory view, and beside it who shares it, who touched it first and who allocated it.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { DataObject, FirstTouch, Instance, ObjectDetail, Report } from "../data/types.ts";
+import { isCostOnly, type DataObject, type FirstTouch, type Instance, type ObjectDetail, type Report } from "../data/types.ts";
 import { mismatch, selectionOf, type AccessFilter } from "../model/bin.ts";
 import { ofOne, patternWords } from "../model/pattern.ts";
 import { place } from "../model/table.ts";
@@ -9,7 +9,7 @@ import { bytes, count, estimate, percent, plural, plusMinus, seconds } from "../
 import { MemoryPlot } from "../plot/memory-plot.ts";
 import { filterOf } from "../plot/scene.ts";
 import { clearBrushes, resetZoom, useSignal, type State } from "../state.ts";
-import { Empty, Hint, KindBadge, NodeChip, ThreadChip } from "./parts.tsx";
+import { COUNTING, Empty, Hint, KindBadge, NodeChip, ThreadChip } from "./parts.tsx";
 
 const PATTERNS: Record<string, string> = {
   private: "One thread uses it, or each instance.",
@@ -85,7 +85,7 @@ function Title(p: { object: DataObject; detail: ObjectDetail | undefined }) {
           </span>
         )}
         <span>
-          {estimate(o.accesses.reads)} reads, {estimate(o.accesses.writes)} writes
+          {isCostOnly(o.accesses) ? <Hint text={COUNTING}>accesses not known</Hint> : `${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`}
         </span>
         <Hint text={PATTERNS[pattern.kind] ?? ""}>
           {pattern.kind === "unknown" && "pattern "}

@@ -1,12 +1,12 @@
 // The table of objects: what matters, how much, and who touches it.
 
 import { useMemo } from "preact/hooks";
-import { isCostOnly, type DataObject, type Report } from "../data/types.ts";
+import { writeShare, type DataObject, type Report } from "../data/types.ts";
 import { patternWords } from "../model/pattern.ts";
 import { matches, place } from "../model/table.ts";
-import { bytes, count, estimate, percent, seconds } from "../model/units.ts";
+import { bytes, count, estimate, percent, plusMinus, seconds } from "../model/units.ts";
 import { selectObject, useSignal, type State } from "../state.ts";
-import { KindBadge, ShareBar, ThreadBar, ThreadChip } from "./parts.tsx";
+import { AccessShare, KindBadge, ShareBar, ThreadBar, ThreadChip } from "./parts.tsx";
 import { Table, type Column } from "./table.tsx";
 
 function searchText(o: DataObject): string {
@@ -37,7 +37,7 @@ export function Objects(p: { report: Report; state: State }) {
   // Counted accesses have no cost.
   const exact = findings.sampler.kind === "exact";
   const mostCost = findings.objects.reduce((m, o) => Math.max(m, o.cost.share), 0);
-  const mostAccesses = findings.objects.reduce((m, o) => Math.max(m, o.accesses.share), 0);
+  const mostAccesses = findings.objects.reduce((m, o) => Math.max(m, o.accesses.share ?? 0), 0);
 
   /** Samples of each object in the brushed time, estimated from the drawn points. */
   const inRange = useMemo(() => {
@@ -84,19 +84,9 @@ export function Objects(p: { report: Report; state: State }) {
       key: "accesses",
       label: "Accesses",
       numeric: true,
-      value: (o) => o.accesses.share,
+      value: (o) => o.accesses.share ?? 0,
       title: "Share of all data accesses, ± half-width of the 95 % interval in points",
-      cell: (o) =>
-        isCostOnly(o.accesses) ? (
-          <span class="muted" title="No ground for a count">cost only</span>
-        ) : (
-          <ShareBar
-            share={o.accesses.share}
-            error={o.accesses.error}
-            of={mostAccesses}
-            title={`${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`}
-          />
-        ),
+      cell: (o) => <AccessShare accesses={o.accesses} of={mostAccesses} />,
     },
     {
       key: "writes",
@@ -104,8 +94,8 @@ export function Objects(p: { report: Report; state: State }) {
       numeric: true,
       className: "wide-only",
       title: "Writes among its accesses",
-      value: (o) => writeShare(o),
-      cell: (o) => percent(isCostOnly(o.accesses) ? Number.NaN : writeShare(o)),
+      value: (o) => writeShare(o.accesses) ?? Number.NaN,
+      cell: (o) => percent(writeShare(o.accesses)),
     },
   ];
   if (multi) {
@@ -115,7 +105,7 @@ export function Objects(p: { report: Report; state: State }) {
       numeric: true,
       value: (o) => o.remote.share,
       title: "Accesses from another node than the page's, among those whose node is known",
-      cell: (o) => <span title={`${estimate(o.remote.reads)} reads, ${estimate(o.remote.writes)} writes`}>{percent(o.remote.share)}</span>,
+      cell: (o) => <span title={`${estimate(o.remote.reads)} reads, ${estimate(o.remote.writes)} writes`}>{percent(o.remote.share)} <span class="share-error">{plusMinus(o.remote.error ?? null)}</span></span>,
     });
   }
   if (brush) {
@@ -165,10 +155,5 @@ export function Objects(p: { report: Report; state: State }) {
       empty={query ? `No object matches “${query}”.` : "No sample could be attributed to an object."}
     />
   );
-}
-
-function writeShare(o: DataObject): number {
-  const all = o.accesses.reads + o.accesses.writes;
-  return all > 0 ? o.accesses.writes / all : Number.NaN;
 }
 

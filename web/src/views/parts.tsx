@@ -1,9 +1,9 @@
 // Small parts that several views use.
 
 import type { ComponentChildren } from "preact";
-import type { ThreadShare } from "../data/types.ts";
+import { isCostOnly, type Accesses, type ThreadShare } from "../data/types.ts";
 import { css, nodeColor, threadColor } from "../model/colors.ts";
-import { percent, plusMinus } from "../model/units.ts";
+import { estimate, percent, plusMinus } from "../model/units.ts";
 import { toggleThread, useSignal, type State } from "../state.ts";
 
 /** A share with its bar and the half-width of its interval. */
@@ -20,17 +20,35 @@ export function ShareBar(p: { share: number; error?: number | null; of?: number;
   );
 }
 
+/** Which options count accesses where samples alone cannot. */
+export const COUNTING =
+  "Samples tell of time. Record with --windows to estimate accesses, with --sampler exact to count them.";
+
+/** A share of the accesses, where it is known. */
+export function AccessShare(p: { accesses: Accesses; of: number }) {
+  const { share, error, reads, writes } = p.accesses;
+  if (isCostOnly(p.accesses) || share === null) {
+    return (
+      <span class="muted" title={COUNTING}>
+        cost only
+      </span>
+    );
+  }
+  return <ShareBar share={share} error={error} of={p.of} title={`${estimate(reads)} reads, ${estimate(writes)} writes`} />;
+}
+
 /** Threads' shares, side by side in thread order: the same thread is at the same place in every row. */
 export function ThreadBar(p: { state: State; shares: ThreadShare[]; by: "cost_share" | "access_share" }) {
+  const share = (s: ThreadShare) => s[p.by] ?? 0;
   const palette = useSignal(p.state.palette);
   const highlight = useSignal(p.state.highlight);
-  const total = p.shares.reduce((sum, s) => sum + s[p.by], 0);
+  const total = p.shares.reduce((sum, s) => sum + share(s), 0);
   if (total <= 0) return <span class="muted">–</span>;
-  const parts = [...p.shares].sort((a, b) => a.thread - b.thread).filter((s) => s[p.by] / total > 0.001);
+  const parts = [...p.shares].sort((a, b) => a.thread - b.thread).filter((s) => share(s) / total > 0.001);
   const title = [...p.shares]
-    .sort((a, b) => b[p.by] - a[p.by])
+    .sort((a, b) => share(b) - share(a))
     .slice(0, 12)
-    .map((s) => `T${s.thread}  ${percent(s[p.by])}`)
+    .map((s) => `T${s.thread}  ${percent(share(s))}`)
     .join("\n");
   return (
     <span class="thread-bar" title={title}>
@@ -38,7 +56,7 @@ export function ThreadBar(p: { state: State; shares: ThreadShare[]; by: "cost_sh
         <i
           key={s.thread}
           style={{
-            width: `${(100 * s[p.by]) / total}%`,
+            width: `${(100 * share(s)) / total}%`,
             background: css(threadColor(s.thread, palette)),
             opacity: highlight.size > 0 && !highlight.has(s.thread) ? 0.15 : 1,
           }}

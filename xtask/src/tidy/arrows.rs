@@ -10,7 +10,7 @@ const NOUNS: [&str; 12] = [
     "topology", "trace", "symbols", "findings", "plan", "perf", "process", "wire", "preload", "exact", "annotate",
     "emulator",
 ];
-const VERBS: [&str; 8] = ["record", "attribute", "analyze", "advise", "compare", "report", "serve", "apply"];
+const VERBS: [&str; 9] = ["record", "attribute", "analyze", "advise", "compare", "report", "serve", "apply", "measure"];
 
 /// The pipeline's ends: they put the stages together, or know of none.
 const ENDS: [&str; 4] = ["numamma", "numamma-benches", "numamma-tests", "numamma-lab"];

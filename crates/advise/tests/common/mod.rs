@@ -59,6 +59,7 @@ pub fn usage(threads: usize, source: MemorySource) -> Usage {
         wall_s: 0.0,
         page_bytes: PAGE,
         nodes: 1,
+        cpus: 1 << 16,
         memory_source: source,
         threads: (0..threads).map(thread).collect(),
         objects: Vec::new(),

@@ -103,7 +103,7 @@ pub fn recording(command: &[OsString], output: &Path, force: bool, environment: 
         objects: Vec::new(),
         ranges: Vec::new(),
         max_samples: 50_000_000,
-        bursts: None,
+        trace_windows: None,
         trace: None,
         environment,
         progress: None,

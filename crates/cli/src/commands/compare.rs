@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use numamma_analyze::Analysis;
 use numamma_compare::{Input, Reference, compare};
-use numamma_findings::{Basis, Findings, Side};
+use numamma_findings::{Findings, ForComparison, Side};
 use numamma_report::{Options, render_comparison};
 use numamma_trace::Dataset;
 
@@ -18,14 +18,14 @@ struct Analysed {
     path: String,
     complete: bool,
     findings: Findings,
-    basis: Basis,
+    basis: ForComparison,
 }
 
 impl Analysed {
     fn read(dir: &Path) -> Result<Self, Failure> {
         let dataset = Dataset::open(dir)?;
         let analysis = Analysis::new(&dataset)?;
-        let basis = analysis.basis()?;
+        let basis = analysis.for_comparison()?;
         dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
         Ok(Self {
             path: dir.display().to_string(),

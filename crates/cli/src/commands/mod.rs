@@ -4,6 +4,7 @@ pub mod apply;
 pub mod compare;
 pub mod doctor;
 pub mod html;
+pub mod machine;
 pub mod record;
 pub mod report;
 mod terminal;

@@ -37,8 +37,8 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
     if sampler != Sampler::Exact && arguments.trace.is_some() {
         return Err(Failure::new("--trace needs every access: add --sampler exact"));
     }
-    if arguments.bursts.is_some() && (sampler == Sampler::Exact || !arguments.functions.is_empty()) {
-        return Err(Failure::new("--bursts goes with neither --sampler exact nor --in: leave it out"));
+    if arguments.trace_windows.is_some() && (sampler == Sampler::Exact || !arguments.functions.is_empty()) {
+        return Err(Failure::new("--windows goes with neither --sampler exact nor --in: leave it out"));
     }
     if arguments.min_latency.is_some() {
         return Err(Failure::new("--min-latency: the clock sampler measures no latencies; leave the option out"));
@@ -66,7 +66,7 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
         objects: arguments.object,
         ranges: arguments.range,
         max_samples: arguments.max_samples,
-        bursts: arguments.bursts.map(|percent| percent / 100.0),
+        trace_windows: arguments.trace_windows.map(|percent| percent / 100.0),
         trace: arguments.trace,
         environment: Vec::new(),
         progress: progress(arguments.quiet),

@@ -112,11 +112,11 @@ fn remote(candidate: &Candidate, arguments: &Try) -> Result<Option<f64>, Failure
     Ok(remote_share(&analysis.findings().objects))
 }
 
-/// The part of the accesses that are remote, of objects of which the node of some page was seen; `None` if there are none.
+/// The part of the time at data accesses that is remote, of objects of which the node of some page was seen; `None` if there are none.
 fn remote_share(objects: &[Object]) -> Option<f64> {
     let known = || objects.iter().filter(|object| !object.nodes.is_empty());
-    let all: f64 = known().map(|object| object.accesses.reads + object.accesses.writes).sum();
-    let remote: f64 = known().map(|object| object.remote.reads + object.remote.writes).sum();
+    let all: f64 = known().map(|object| object.cost.seconds).sum();
+    let remote: f64 = known().map(|object| object.cost.seconds * object.remote.share).sum();
     (all > 0.0).then(|| remote / all)
 }
 
@@ -148,18 +148,18 @@ fn table(tried: &[Tried], nodes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use numamma_findings::{Accesses, Remote};
+    use numamma_findings::{Cost, Remote};
 
     use super::*;
 
     #[test]
     fn without_a_node_nothing_is_said_of_remote_accesses() {
-        let accesses = Accesses { reads: 90.0, writes: 10.0, ..Accesses::default() };
-        let unseen = Object { accesses, ..Object::default() };
+        let cost = Cost { seconds: 2.0, ..Cost::default() };
+        let unseen = Object { cost, ..Object::default() };
         assert_eq!(remote_share(&[]), None);
         assert_eq!(remote_share(std::slice::from_ref(&unseen)), None);
-        let remote = Remote { reads: 30.0, writes: 0.0, share: 0.3 };
-        let seen = Object { accesses, remote, nodes: [(1, 4)].into(), ..Object::default() };
+        let remote = Remote { reads: Some(30.0), writes: Some(0.0), share: 0.3, error: Some(0.0) };
+        let seen = Object { cost, remote, nodes: [(1, 4)].into(), ..Object::default() };
         assert_eq!(remote_share(&[unseen, seen]), Some(0.3));
     }
 }

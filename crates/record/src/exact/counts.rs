@@ -89,7 +89,7 @@ impl Counts {
                         survives: i32::MAX,
                         thinned: 0,
                         site: NONE,
-                        burst: NONE,
+                        trace_window: NONE,
                         owner: NONE,
                     });
                 }

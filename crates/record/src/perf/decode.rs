@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use crate::bursts::Burst;
+use crate::trace_windows::TraceWindow;
 
 /// Registers of a sample in the order of [`REGISTER_MASK`]'s bits: see [`Registers`].
 pub const REGISTER_MASK: u64 = if cfg!(target_arch = "x86_64") { 0xff_03ff } else { 0x1_ffff_ffff };
@@ -30,7 +30,10 @@ pub struct Registers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Clock,
-    PageFault,
+    /// A page fault on a CPU.
+    PageFault {
+        cpu: i32,
+    },
     /// A probe, by its number; with all registers, or with the stack pointer alone.
     Probe {
         number: u32,
@@ -105,12 +108,12 @@ pub enum Record {
     },
     Throttled,
     /// What a thread did for a moment: not the kernel's word, but told in the same order.
-    Burst {
+    TraceWindow {
         time: i64,
         pid: i32,
         tid: i32,
         cpu: i32,
-        burst: Box<Burst>,
+        trace_window: Box<TraceWindow>,
     },
     /// A sample without user registers (the thread had none, or it is a 32-bit program).
     NoRegisters {
@@ -130,6 +133,7 @@ const MMAP2: u32 = 10;
 const LOST_SAMPLES: u32 = 13;
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
+const ABI_NONE: u64 = 0;
 const ABI_64: u64 = 2;
 
 /// Decodes the records in `bytes` (whole records, as the kernel wrote them) into `out`. `sources` maps event ids. Records
@@ -190,8 +194,12 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
 
 fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
     let source = *sources.get(&u64_at(body, 0)?)?;
+    if let Source::PageFault { cpu } = source {
+        return fault(body, cpu);
+    }
     let (ip, pid, tid, time) = (u64_at(body, 8)?, i32_at(body, 16)?, i32_at(body, 20)?, i64_at(body, 24)?);
     match source {
+        Source::PageFault { .. } => None,
         Source::Clock => {
             let cpu = i32_at(body, 32)?;
             if u64_at(body, 40)? != ABI_64 {
@@ -200,13 +208,6 @@ fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
             let registers = Box::new(registers(body.get(48..)?)?);
             let stack = body.get(48 + 8 * REGISTER_MASK.count_ones() as usize..).map_or(&[][..], stack).into();
             Some(Record::Sample { time, pid, tid, cpu, ip, registers, stack })
-        }
-        Source::PageFault => {
-            let (addr, cpu) = (u64_at(body, 32)?, i32_at(body, 40)?);
-            // A fault inside the kernel (read() into a fresh buffer): the user's instruction is in the registers.
-            let user_ip = u64_at(body, 56).filter(|_| u64_at(body, 48) == Some(ABI_64));
-            let top = user_ip.and_then(|_| u64_at(stack(body.get(64..)?), 0));
-            Some(Record::Fault { time, pid, tid, cpu, ip: user_ip.unwrap_or(ip), addr, top })
         }
         Source::Probe { number, registers: all } => {
             let registers = match all {
@@ -220,6 +221,16 @@ fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
             Some(Record::Probe { time, pid, tid, ip, number, registers: Box::new(registers) })
         }
     }
+}
+
+/// A page fault. Where the kernel faulted for the program (read() into a fresh buffer), the registers are those of the program all the
+/// same.
+fn fault(body: &[u8], cpu: i32) -> Option<Record> {
+    let (pid, tid, time, addr) = (i32_at(body, 8)?, i32_at(body, 12)?, i64_at(body, 16)?, u64_at(body, 24)?);
+    let abi = u64_at(body, 32)?;
+    let ip = u64_at(body, 40).filter(|_| abi != ABI_NONE);
+    let top = body.get(48..).filter(|_| abi == ABI_64).and_then(|words| u64_at(stack(words), 0));
+    Some(Record::Fault { time, pid, tid, cpu, ip: ip.unwrap_or(0), addr, top })
 }
 
 /// The bytes of the stack in the words behind the registers; none if the kernel could not read any.
@@ -292,7 +303,7 @@ impl Record {
             | Self::Name { time, .. }
             | Self::Fork { time, .. }
             | Self::Exit { time, .. }
-            | Self::Burst { time, .. }
+            | Self::TraceWindow { time, .. }
             | Self::NoRegisters { time, .. } => time,
             Self::Lost { .. } | Self::Throttled => 0,
         }

@@ -5,12 +5,14 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use numamma_perf::attr::{self, Attr};
 use numamma_perf::ring::Ring;
 use numamma_perf::{id, probe};
 
 use super::decode::{IP_MASK, REGISTER_MASK, Record, STACK_POINTER_MASK, Source, decode};
+use super::rings::Rings;
 use crate::probes::Probe;
 
 /// Sizes of a CPU's ring, bytes, the largest first. 2048 pages hold 50,000 samples a second for a second; 512 KiB is what an
@@ -25,7 +27,7 @@ const WAKE_UP: usize = 64 << 10;
 /// The events of a recording, on all CPUs.
 #[derive(Debug)]
 pub struct Events {
-    rings: Vec<Ring>,
+    rings: Arc<Rings>,
     /// The CPU of each ring.
     cpus: Vec<u32>,
     /// The second clocks.
@@ -43,8 +45,7 @@ pub struct Events {
 /// Bytes of the stack that a sample brings: the frame of most functions.
 const STACK_BYTES: u32 = 512;
 
-/// Bytes of the stack that a page fault brings: where `memset` and its like return to. There may be a million faults a second, and
-/// with 256 bytes each a third of them did not fit into the rings.
+/// Bytes of the stack that a page fault brings: where `memset` and its like return to.
 const FAULT_STACK_BYTES: u32 = 8;
 
 /// The clock event of a period in nanoseconds of thread time.
@@ -138,14 +139,19 @@ impl Events {
         let mut faults = Attr {
             config: attr::SW_PAGE_FAULTS,
             sample_period: 1,
-            sample_type: COMMON | attr::SAMPLE_ADDR | attr::SAMPLE_REGS_USER | attr::SAMPLE_STACK_USER,
+            // There may be a million a second: the instruction is in the registers, and the event is of one CPU.
+            sample_type: (COMMON & !(attr::SAMPLE_IP | attr::SAMPLE_CPU))
+                | attr::SAMPLE_ADDR
+                | attr::SAMPLE_REGS_USER
+                | attr::SAMPLE_STACK_USER,
             sample_regs_user: IP_MASK,
             sample_stack_user: FAULT_STACK_BYTES,
             flags: FLAGS,
             ..clock.clone()
         };
+        let mut rings = Rings::default();
         let mut events = Self {
-            rings: Vec::new(),
+            rings: Arc::default(),
             cpus: Vec::new(),
             seconds: Vec::new(),
             _redirected: Vec::new(),
@@ -167,7 +173,7 @@ impl Events {
                 Err(error) => return Err(error.into()),
             };
             if what == Watch::Memory {
-                events.rings.push(map(fd, size)?);
+                rings.push(map(fd, size)?);
                 continue;
             }
             if periods.is_some() {
@@ -192,12 +198,13 @@ impl Events {
                     Err(error) => events.faults_refused = Some(error),
                 }
             }
-            events.rings.push(ring);
+            rings.push(ring);
             events.cpus.push(cpu);
         }
-        if events.rings.is_empty() {
+        if rings.len() == 0 {
             return Err(io::Error::other("no CPU could be watched").into());
         }
+        events.rings = Arc::new(rings);
         Ok(events)
     }
 
@@ -220,10 +227,10 @@ impl Events {
                 wakeup: 64 << 10,
                 ..Attr::default()
             };
-            for (ring, &cpu) in self.rings.iter().zip(&self.cpus) {
+            for (at, &cpu) in self.cpus.iter().enumerate() {
                 let fd = probe::open(kind, &path, of.offset, cpu, attr.clone())?;
                 self.sources.insert(id(&fd)?, Source::Probe { number: number as u32, registers });
-                ring.redirect(&fd)?;
+                self.rings.redirect(at, &fd)?;
                 self._redirected.push(fd);
             }
         }
@@ -232,12 +239,12 @@ impl Events {
 
     /// Nanoseconds that threads have run while the clock was on.
     pub fn clock_time(&self) -> u64 {
-        self.rings.iter().map(Ring::count).sum()
+        self.rings.each(Ring::count).sum()
     }
 
     /// Switches the clock on or off, in all threads.
     pub fn enable_clock(&self, on: bool) {
-        self.rings.iter().for_each(|ring| ring.enable(on));
+        self.rings.each(|ring| ring.enable(on)).for_each(drop);
         for clock in &self.seconds {
             // It is an event, so this cannot fail.
             let _ = attr::enable(clock, on);
@@ -254,20 +261,19 @@ impl Events {
             }
             other => other?,
         };
-        self.sources.insert(id(&fd)?, Source::PageFault);
+        self.sources.insert(id(&fd)?, Source::PageFault { cpu });
         Ok(fd)
     }
 
-    /// Descriptors to poll on.
-    pub fn fds(&self) -> Vec<i32> {
-        self.rings.iter().map(Ring::fd).collect()
+    /// The rings, to be emptied by another thread.
+    pub fn rings(&self) -> Arc<Rings> {
+        Arc::clone(&self.rings)
     }
 
     /// Appends the records that have come since the last call, CPU by CPU.
     pub fn drain(&mut self, records: &mut Vec<Record>) {
-        for ring in &mut self.rings {
-            self.bytes.clear();
-            ring.drain(&mut self.bytes);
+        for number in 0..self.rings.len() {
+            self.rings.take(number, &mut self.bytes);
             decode(&self.bytes, &self.sources, records);
         }
     }

@@ -4,10 +4,11 @@
 //!
 //! ```text
 //!   CPU n:  clock (registers) --+
-//!           page faults --------+--> ring n --> Ring::drain --> bytes --> decode --> Record
+//!           page faults --------+--> ring n --> Rings::run (a thread) --> bytes --> decode --> Record
 //!           mmap/comm/task -----+    (of the clock event; the others are redirected into it)
 //! ```
 
 pub mod decode;
 pub mod events;
 pub mod glances;
+pub mod rings;

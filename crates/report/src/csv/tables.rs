@@ -30,10 +30,11 @@ pub fn objects(selection: &Selection) -> String {
             ("writes", &|o| o.accesses.stated().map(|of| of.writes).into()),
             ("access_share", &|o| o.accesses.stated().map(|of| of.share).into()),
             ("access_error", &|o| o.accesses.stated().and_then(|of| of.error).into()),
-            ("access_ground", &|o| o.accesses.ground.into()),
+            ("access_basis", &|o| o.accesses.basis.into()),
             ("remote_reads", &|o| o.remote.reads.into()),
             ("remote_writes", &|o| o.remote.writes.into()),
             ("remote_share", &|o| o.remote.share.into()),
+            ("remote_error", &|o| o.remote.error.into()),
             ("threads", &|o| o.threads.len().into()),
             ("top_thread", &|o| top(o).map(|(thread, _)| thread).into()),
             ("top_thread_share", &|o| top(o).map(|(_, share)| share).into()),
@@ -88,8 +89,9 @@ pub fn sites(rows: &[(&Site, Option<&Object>)]) -> String {
 
 pub fn threads(rows: &[ThreadRow]) -> String {
     let split = |row: &ThreadRow| match row.accesses {
-        ThreadAccesses::Split(reads, writes) => (Some(reads), Some(writes), reads + writes),
-        ThreadAccesses::Total(total) => (None, None, total),
+        ThreadAccesses::Split(reads, writes) => (Some(reads), Some(writes), Some(reads + writes)),
+        ThreadAccesses::Total(total) => (None, None, Some(total)),
+        ThreadAccesses::Unknown => (None, None, None),
     };
     table::<ThreadRow>(
         rows,
@@ -103,6 +105,7 @@ pub fn threads(rows: &[ThreadRow]) -> String {
             ("samples", &|row| row.samples.into()),
             ("cost_seconds", &|row| row.cost_s.into()),
             ("cost_share", &|row| row.cost_share.into()),
+            ("cost_error", &|row| row.cost_error.into()),
             ("reads", &|row| split(row).0.into()),
             ("writes", &|row| split(row).1.into()),
             ("accesses", &|row| split(row).2.into()),
@@ -122,7 +125,8 @@ pub fn pages(rows: &[PageRow]) -> String {
             ("page_basis", &|row| row.detail.page_basis.as_str().into()),
             ("node", &|row| row.page.node.into()),
             ("owner", &|row| row.page.owner.into()),
-            ("owner_share", &|row| row.owner_share().into()),
+            ("owner_share", &|row| row.owner_share().map(|(share, _)| share).into()),
+            ("owner_error", &|row| row.owner_share().map(|(_, error)| error).into()),
             ("samples", &|row| row.page.samples.into()),
             ("threads", &|row| row.page.by_thread.len().into()),
             ("first_touch_thread", &|row| row.page.first_touch_thread.into()),

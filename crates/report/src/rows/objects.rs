@@ -19,7 +19,10 @@ impl<'a> Selection<'a> {
         match self.options.sort {
             Sort::Cost => object.cost.seconds,
             Sort::Accesses => self.count(object.accesses.reads, object.accesses.writes),
-            Sort::Remote => self.count(object.remote.reads, object.remote.writes),
+            Sort::Remote => match object.remote.reads.zip(object.remote.writes) {
+                Some((reads, writes)) => self.count(reads, writes),
+                None => finite(object.remote.share) * finite(object.cost.seconds),
+            },
         }
     }
 
@@ -28,7 +31,7 @@ impl<'a> Selection<'a> {
     pub fn thread_shares(&self, threads: &[ThreadShare]) -> Vec<(usize, f64)> {
         let costless = threads.iter().all(|share| finite(share.cost_share) == 0.0);
         let by_access = self.options.sort != Sort::Cost || costless;
-        let share = |share: &ThreadShare| if by_access { share.access_share } else { share.cost_share };
+        let share = |of: &ThreadShare| of.access_share.filter(|_| by_access).unwrap_or(of.cost_share);
         let mut shares: Vec<_> = threads.iter().map(|thread| (thread.thread, finite(share(thread)))).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         shares

@@ -1,9 +1,12 @@
 //! Pages of one object or of all.
 
-use numamma_findings::{Detail, Object, Page};
+use numamma_findings::{Detail, Object, Page, share_error};
 
-use super::{Cut, Selection};
+use super::{Cut, Selection, is_exact};
 use crate::error::ReportError;
+
+/// A share of a page that may be off by more says nothing.
+const MOST_ERROR: f64 = 0.25;
 
 /// One page of an object.
 pub struct PageRow<'a> {
@@ -13,6 +16,8 @@ pub struct PageRow<'a> {
     pub detail: &'a Detail,
     /// The page.
     pub page: &'a Page,
+    /// Whether accesses were counted one by one.
+    pub exact: bool,
 }
 
 impl PageRow<'_> {
@@ -28,11 +33,17 @@ impl PageRow<'_> {
         }
     }
 
-    /// The owner's share of the accesses, if it has one.
-    pub fn owner_share(&self) -> Option<f64> {
+    /// The owner's share of the accesses and the half-width of its 95 % interval, if there are enough samples to tell.
+    pub fn owner_share(&self) -> Option<(f64, f64)> {
         let total: f64 = self.page.by_thread.values().map(|n| super::finite(*n)).sum();
         let owner = self.page.by_thread.get(&self.page.owner?)?;
-        (total > 0.0).then(|| super::finite(*owner) / total)
+        let share = (total > 0.0).then(|| super::finite(*owner) / total)?;
+        let samples = self.page.samples;
+        let error = match self.exact {
+            true => 0.0,
+            false => share_error((share * samples as f64).round() as u64, samples)?,
+        };
+        (error <= MOST_ERROR).then_some((share, error))
     }
 }
 
@@ -40,8 +51,9 @@ impl<'a> Selection<'a> {
     /// Pages, most samples first whether cost or accesses are asked for: a page carries no cost of its own.
     pub fn pages(&self) -> Result<Cut<PageRow<'a>>, ReportError> {
         let rows = self.scope().filter_map(|object| Some((object, object.detail.as_ref()?)));
+        let exact = is_exact(self.findings);
         let rows: Vec<_> = rows
-            .flat_map(|(object, detail)| detail.pages.iter().map(move |page| PageRow { object, detail, page }))
+            .flat_map(|(object, detail)| detail.pages.iter().map(move |page| PageRow { object, detail, page, exact }))
             .collect();
         if rows.is_empty() && self.scope().any(|object| object.detail.is_none()) {
             return Err(ReportError::NoDetail);

@@ -19,7 +19,9 @@ pub struct ThreadRow<'a> {
     pub cost_s: f64,
     /// Share of the cost of the run, or of the object.
     pub cost_share: f64,
-    /// Estimated reads and writes; those of one object are not told apart.
+    /// Half-width of the 95 % interval of `cost_share`.
+    pub cost_error: Option<f64>,
+    /// Reads and writes, if they were counted; those of one object are not told apart.
     pub accesses: ThreadAccesses,
     /// The object that costs it most and the share of its cost.
     pub hottest: Option<(&'a Object, f64)>,
@@ -31,6 +33,8 @@ pub enum ThreadAccesses {
     Split(f64, f64),
     /// Both together.
     Total(f64),
+    /// Not counted.
+    Unknown,
 }
 
 impl ThreadAccesses {
@@ -39,6 +43,7 @@ impl ThreadAccesses {
         match self {
             Self::Split(reads, writes) => reads + writes,
             Self::Total(total) => *total,
+            Self::Unknown => 0.0,
         }
     }
 }
@@ -54,6 +59,7 @@ impl<'a> Selection<'a> {
             (Sort::Cost, _) => row.cost_s,
             (_, ThreadAccesses::Split(reads, writes)) => self.count(*reads, *writes),
             (_, ThreadAccesses::Total(total)) => *total,
+            (_, ThreadAccesses::Unknown) => row.cost_s,
         })
     }
 
@@ -69,14 +75,21 @@ impl<'a> Selection<'a> {
                 }
             }
         }
-        let rows = self.findings.threads.iter().filter(|thread| self.wanted(thread.reads, thread.writes));
+        let rows = self.findings.threads.iter().filter(|thread| match thread.reads.zip(thread.writes) {
+            Some((reads, writes)) => self.wanted(reads, writes),
+            None => true,
+        });
         rows.map(|thread| ThreadRow {
             number: thread.thread,
             thread: Some(thread),
             samples: Some(thread.samples),
             cost_s: finite(thread.cost_s),
             cost_share: ratio(thread.cost_s, total),
-            accesses: ThreadAccesses::Split(finite(thread.reads), finite(thread.writes)),
+            cost_error: thread.cost_error,
+            accesses: match thread.reads.zip(thread.writes) {
+                Some((reads, writes)) => ThreadAccesses::Split(finite(reads), finite(writes)),
+                None => ThreadAccesses::Unknown,
+            },
             hottest: hottest.get(&thread.thread).map(|(object, cost)| (*object, ratio(*cost, thread.cost_s).min(1.0))),
         })
         .collect()
@@ -92,7 +105,10 @@ impl<'a> Selection<'a> {
             samples: None,
             cost_s: finite(object.cost.seconds) * finite(share.cost_share),
             cost_share: finite(share.cost_share),
-            accesses: ThreadAccesses::Total(accesses * finite(share.access_share)),
+            cost_error: share.error,
+            accesses: share
+                .access_share
+                .map_or(ThreadAccesses::Unknown, |share| ThreadAccesses::Total(accesses * finite(share))),
             hottest: None,
         });
         rows.collect()

@@ -8,7 +8,7 @@ use super::{
     units,
 };
 use crate::{
-    rows::Selection,
+    rows::{Selection, is_exact},
     warnings::{Warning, advice, data_samples, warnings},
 };
 
@@ -24,7 +24,22 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         Some(object) => advice(findings, object).into_iter().collect(),
         None => warnings(findings),
     };
-    unattributed(findings, page) + &losses(findings, page) + &hint_lines(&hints, page)
+    unattributed(findings, page) + &uncounted(selection, page) + &losses(findings, page) + &hint_lines(&hints, page)
+}
+
+/// Which options count accesses where samples alone cannot.
+pub const COUNTING: &str =
+    "samples tell of time; record with --windows to estimate accesses, with --sampler exact to count them";
+
+/// Why a table has no numbers of accesses.
+fn uncounted(selection: &Selection, page: &Page) -> String {
+    let lacking = selection.object.is_none()
+        && !is_exact(selection.findings)
+        && selection.findings.objects.iter().any(|object| object.samples > 0 && object.accesses.is_cost_only());
+    match lacking {
+        true => format!("\n{}", page.note(&format!("Accesses that are not shown are not known: {COUNTING}."))),
+        false => String::new(),
+    }
 }
 
 /// Samples without object, by reason.
@@ -58,14 +73,14 @@ fn unattributed(findings: &Findings, page: &Page) -> String {
         let of = |reason: &str| samples.unattributed.get(reason).copied().unwrap_or_default();
         let share = |n: u64| units::percent(n as f64 / samples.recorded.max(1) as f64);
         let parts: Vec<String> = [
-            (of("spin_wait"), "waited in a spin loop for another thread"),
-            (samples.without_access.saturating_sub(of("spin_wait")), "stand at no data access"),
+            (of("spin_wait"), "waiting in a spin loop for another thread"),
+            (samples.without_access.saturating_sub(of("spin_wait")), "at no data access"),
         ]
         .iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{} ({}) {what}", units::plural(*n, "sample"), share(*n)))
         .collect();
-        let text = format!("In no share: {}.", parts.join(", "));
+        let text = format!("Not data accesses, hence not attributed: {}.", parts.join(", "));
         out += if out.is_empty() { "\n" } else { "" };
         out += &page.note(&text);
     }

@@ -27,8 +27,8 @@ pub fn render(findings: &Findings, page: &Page) -> String {
     if let Some(waiting) = waiting(findings, page) {
         out += &page.labelled("  waiting", &waiting);
     }
-    if let Some(bursts) = bursts(findings, page) {
-        out += &page.labelled("  bursts", &bursts);
+    if let Some(trace_windows) = trace_windows(findings, page) {
+        out += &page.labelled("  windows", &trace_windows);
     }
     if let Some(trace) = trace(findings, page) {
         out += &page.labelled("  trace", &trace);
@@ -136,19 +136,19 @@ fn waiting(findings: &Findings, page: &Page) -> Option<String> {
 const TOLD_FACTOR: f64 = 1.2;
 
 /// Moments for which threads were followed.
-fn bursts(findings: &Findings, page: &Page) -> Option<String> {
-    let bursts = findings.sampler.bursts?;
-    if bursts.taken == 0 {
+fn trace_windows(findings: &Findings, page: &Page) -> Option<String> {
+    let trace_windows = findings.sampler.trace_windows?;
+    if trace_windows.taken == 0 {
         return Some("none, the program was too short or threads may not be traced".to_owned());
     }
-    let each = bursts.instructions / bursts.taken;
+    let each = trace_windows.instructions / trace_windows.taken;
     let mut parts = vec![
-        format!("{} of {} instructions", units::grouped(bursts.taken), units::grouped(each)),
-        format!("threads stopped for {}", units::seconds(finite(bursts.stopped_s))),
+        format!("{} of {} instructions", units::grouped(trace_windows.taken), units::grouped(each)),
+        format!("threads stopped for {}", units::seconds(finite(trace_windows.stopped_s))),
     ];
-    if bursts.assumed {
+    if trace_windows.assumed {
         parts.push("numbers of accesses are ratios, of code that runs together".to_owned());
-    } else if let Some(factor) = bursts.factor.map(finite).filter(|factor| *factor >= TOLD_FACTOR) {
+    } else if let Some(factor) = trace_windows.factor.map(finite).filter(|factor| *factor >= TOLD_FACTOR) {
         parts.push(format!("numbers of accesses to a factor of {factor:.1}"));
     }
     Some(parts.join(page.pen.dot()))

@@ -37,7 +37,7 @@ pub fn render(selection: &Selection, detail: &Detail, page: &Page) -> String {
     ]);
     for of in &rows {
         let end = of.end_s.map_or("end".to_string(), |end| units::seconds(finite(end)));
-        let users = shares::short(&selection.thread_shares(&of.threads), page);
+        let users = shares::of_threads(selection, &of.threads, page);
         let touchers = shares::short(&first_touch_shares(&of.first_touch), page);
         let pattern = shares::of_one(&of.pattern);
         table.row(vec![

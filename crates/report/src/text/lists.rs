@@ -75,7 +75,7 @@ pub fn sites(selection: &Selection, page: &Page) -> String {
             titled(site.lifetime.as_ref().map(lifetime).unwrap_or_default(), "lived"),
             titled(nodes(&site.nodes), "pages on"),
             titled(
-                sampled(&|object| shares::short(&selection.thread_shares(&object.threads), page)),
+                sampled(&|object| shares::of_threads(selection, &object.threads, page)),
                 shares::noun(object.map_or(0, |object| object.threads.len())),
             ),
             titled(sampled(&|object| shares::short(&first_touch_shares(&object.first_touch), page)), "first touch"),
@@ -123,6 +123,7 @@ pub fn threads(selection: &Selection, page: &Page) -> String {
         Column::name("Name", 10),
         Column::left("", 4),
         Column::right("Cost", 0),
+        Column::right("", 1),
         Column::right("Time", 0),
         Column::right("Reads", 0),
         Column::right("Writes", 0),
@@ -141,6 +142,7 @@ pub fn threads(selection: &Selection, page: &Page) -> String {
         let (reads, writes, total) = match row.accesses {
             ThreadAccesses::Split(reads, writes) => (units::count(reads), units::count(writes), String::new()),
             ThreadAccesses::Total(total) => (String::new(), String::new(), units::count(total)),
+            ThreadAccesses::Unknown => (String::new(), String::new(), String::new()),
         };
         let known = |text: &dyn Fn(&numamma_findings::Thread) -> String| row.thread.map(text).unwrap_or_default();
         let hottest = row.hottest.map(|(object, share)| {
@@ -152,6 +154,7 @@ pub fn threads(selection: &Selection, page: &Page) -> String {
             Cell::new(known(&|thread| thread.name.clone())),
             Cell::new(page.pen.bar(share(row) / largest.max(f64::MIN_POSITIVE), 6)).style(Style::Accent),
             Cell::new(selection.of_cost(units::percent(row.cost_share))),
+            Cell::new(selection.of_cost(error(row.cost_error, page))).style(Style::Dim),
             Cell::new(selection.of_cost(units::seconds(row.cost_s))),
             Cell::new(reads),
             Cell::new(writes),

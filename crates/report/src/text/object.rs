@@ -3,7 +3,9 @@
 use numamma_findings::{Detail, Object};
 
 use super::{
-    Page, instances, lists, matrix,
+    Page,
+    footer::COUNTING,
+    instances, lists, matrix,
     objects::{error, is_nowhere},
     shares,
     style::{Style, clean},
@@ -59,11 +61,6 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
         if half.is_empty() { units::percent(share) } else { format!("{} {half}", units::percent(share)) }
     };
     let cost = with(object.cost.share, object.cost.error);
-    let mut accesses = with(object.accesses.share, object.accesses.error);
-    if object.accesses.is_cost_only() {
-        accesses = format!("no ground for a count; by time alone {accesses}");
-    }
-    let (reads, writes) = (units::count(object.accesses.reads), units::count(object.accesses.writes));
     let samples = units::plural(object.samples, "sample");
     out += &page.labelled("  what", &what.join(dot));
     // Which part of the run was sampled stands at the top.
@@ -72,14 +69,22 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
         let time = units::seconds(object.cost.seconds);
         out += &page.labelled("  cost", &[format!("{cost} {of}"), time, samples].join(dot));
     }
-    out += &page.labelled(
-        "  accesses",
-        &[format!("{accesses} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot),
-    );
+    let accesses = match object.accesses.stated() {
+        Some(stated) => {
+            let share = with(stated.share, stated.error);
+            let (reads, writes) = (units::count(stated.reads), units::count(stated.writes));
+            [format!("{share} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot)
+        }
+        None => format!("not known: {COUNTING}"),
+    };
+    out += &page.labelled("  accesses", &accesses);
     if selection.findings.run.nodes > 1 && !is_exact(selection.findings) && !is_nowhere(object) {
-        let (reads, writes) = (units::count(object.remote.reads), units::count(object.remote.writes));
-        let share = format!("{} of its accesses", units::percent(object.remote.share));
-        out += &page.labelled("  remote", &[share, format!("{reads} reads"), format!("{writes} writes")].join(dot));
+        let mut remote = vec![format!("{} of its accesses", with(object.remote.share, object.remote.error))];
+        if let Some((reads, writes)) = object.remote.reads.zip(object.remote.writes) {
+            remote.push(format!("{} reads", units::count(reads)));
+            remote.push(format!("{} writes", units::count(writes)));
+        }
+        out += &page.labelled("  remote", &remote.join(dot));
     }
     let threads = selection.thread_shares(&object.threads);
     let count = units::plural(threads.len() as u64, "thread");

@@ -96,7 +96,7 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
     let sizes = if object.instances > 1 { "up to " } else { "" };
     let time = selection.of_cost(units::seconds(object.cost.seconds));
     let share = selection.share(object.cost.share, object.accesses.share);
-    let threads = shares::short(&selection.thread_shares(&object.threads), page);
+    let threads = shares::of_threads(selection, &object.threads, page);
     let touch = shares::short(&first_touch_shares(&object.first_touch), page);
     let pattern = shares::pattern(object);
     let kind = if object.kind.is_empty() { "unknown" } else { &object.kind };
@@ -119,14 +119,14 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         count(access != Access::Write, object.accesses.reads, "reads"),
         count(access != Access::Read, object.accesses.writes, "writes"),
         match object.accesses.is_cost_only() {
-            true => Cell::new(COST_ONLY).phrase("cost only: no ground for a count"),
+            true => Cell::new(COST_ONLY).phrase(COST_ONLY),
             false => Cell::new(units::percent(access_share)).phrase(format!(
                 "{} of {}",
                 units::percent(access_share),
                 noun(access)
             )),
         },
-        remote(selection, object),
+        remote(selection, object, page),
         Cell::new(&threads).phrase(format!("{} {threads}", shares::noun(object.threads.len()))),
         Cell::new(&touch).phrase(if touch == "-" {
             "first touch not seen".to_string()
@@ -162,14 +162,16 @@ pub fn error(error: Option<f64>, page: &Page) -> String {
 
 /// Whether no page's node is known.
 pub fn is_nowhere(object: &Object) -> bool {
-    object.nodes.is_empty() && object.remote.reads + object.remote.writes == 0.0
+    object.nodes.is_empty() && object.remote.error.is_none() && object.remote.share == 0.0
 }
 
 /// A machine with one node has nothing remote; counts do not know the CPU; and of some objects no page's node is known.
-fn remote(selection: &Selection, object: &Object) -> Cell {
+fn remote(selection: &Selection, object: &Object, page: &Page) -> Cell {
     if selection.findings.run.nodes <= 1 || is_exact(selection.findings) || is_nowhere(object) {
         return Cell::new("-");
     }
     let style = if finite(object.remote.share) >= 0.3 { Style::Warn } else { Style::Plain };
-    Cell::new(units::percent(object.remote.share)).style(style)
+    let half = error(object.remote.error.filter(|half| *half >= 0.0005), page);
+    let text = format!("{} {half}", units::percent(object.remote.share));
+    Cell::new(text.trim_end()).style(style)
 }

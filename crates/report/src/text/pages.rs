@@ -31,7 +31,8 @@ pub fn pages(selection: &Selection, page: &Page) -> Result<String, ReportError> 
     ]);
     let largest = cut.rows.iter().map(|row| row.page.samples).max().unwrap_or(0).max(1);
     for row in &cut.rows {
-        let share = row.owner_share().map(|share| format!(" {} %", units::percent_whole(share))).unwrap_or_default();
+        let share =
+            row.owner_share().map(|(share, _)| format!(" {} %", units::percent_whole(share))).unwrap_or_default();
         let owner = row.page.owner.map_or("-".to_string(), |owner| format!("T{owner}{share}"));
         let toucher = row.page.first_touch_thread.map_or("-".to_string(), |thread| format!("T{thread}"));
         // Pages of many small instances are counted, so their number gives no offset.

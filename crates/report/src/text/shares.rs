@@ -1,11 +1,32 @@
 //! Threads and patterns in a few words.
 
-use numamma_findings::{InstancePattern, Object, Pattern};
+use numamma_findings::{InstancePattern, Object, Pattern, ThreadShare};
 
 use super::{Page, units};
+use crate::rows::{Selection, is_exact};
 
 /// A thread with this share stands for all.
 const NEARLY_ALL: f64 = 0.9;
+
+/// Shares that may be off by more are not told.
+const MOST_ERROR: f64 = 0.25;
+
+/// Threads with their shares, as [`short`] has them, and what these may be off by: `4 (26/25/25/24 ±2 %)`.
+pub fn of_threads(selection: &Selection, threads: &[ThreadShare], page: &Page) -> String {
+    let shares = selection.thread_shares(threads);
+    let error = threads.iter().filter_map(|of| of.error).fold(0.0, f64::max);
+    if error > MOST_ERROR && !is_exact(selection.findings) {
+        return match &shares[..] {
+            [(thread, _)] => format!("T{thread}"),
+            _ => units::grouped(shares.len() as u64),
+        };
+    }
+    let text = short(&shares, page);
+    match text.rsplit_once(" %").filter(|_| shares.len() > 1 && error >= 0.005) {
+        Some((left, right)) => format!("{left} {}{} %{right}", page.pen.plus_minus(), units::percent_whole(error)),
+        None => text,
+    }
+}
 
 /// Who has how much, largest first: `T0 97 %`, `4 (26/25/25/24 %)`, `16 (5-7 %)`, `16 (41/22/9.. %)`.
 pub fn short(shares: &[(usize, f64)], page: &Page) -> String {

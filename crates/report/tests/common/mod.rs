@@ -34,7 +34,7 @@ pub fn findings() -> Findings {
             overhead: None,
             only: None,
             hooks: false,
-            bursts: None,
+            trace_windows: None,
             trace: None,
             controls: Default::default(),
         },
@@ -111,7 +111,7 @@ pub fn object(id: usize, name: &str, kind: &str, bytes: u64, share: f64, threads
     let accesses = share * 47_301.0;
     let shares = threads.iter().enumerate().filter(|(_, share)| **share > 0.0);
     let mut shares: Vec<ThreadShare> = shares
-        .map(|(thread, &share)| ThreadShare { thread, cost_share: share, access_share: share, error: Some(0.01) })
+        .map(|(thread, &share)| ThreadShare { thread, cost_share: share, access_share: Some(share), error: Some(0.01) })
         .collect();
     shares.sort_by(|a, b| b.cost_share.total_cmp(&a.cost_share));
     Object {
@@ -128,12 +128,13 @@ pub fn object(id: usize, name: &str, kind: &str, bytes: u64, share: f64, threads
             writes: accesses * 0.25,
             share: share * 0.95,
             error: Some(0.004),
-            ground: Some(0.9),
+            basis: Some(0.9),
         },
         remote: Remote {
-            reads: accesses * 0.375,
-            writes: accesses * 0.125,
+            reads: Some(accesses * 0.375),
+            writes: Some(accesses * 0.125),
             share: if kind == "stack" { 0.0 } else { 0.497 },
+            error: Some(0.006),
         },
         threads: shares,
         first_touch: vec![FirstTouch {
@@ -207,8 +208,9 @@ pub fn thread(thread: usize) -> Thread {
         end_s: (thread > 0).then_some(12.2),
         samples: 12_052,
         cost_s: 11.8 - thread as f64 * 0.3,
-        reads: 8_900.0,
-        writes: 2_900.0 - thread as f64,
+        cost_error: Some(0.004),
+        reads: None,
+        writes: None,
         cpus: (0..=thread as i32 * 3).map(|cpu| (cpu, 100)).collect(),
     }
 }
@@ -225,7 +227,7 @@ fn lines() -> Vec<Line> {
             writes: share * 12_000.0,
             share,
             error: Some(0.004),
-            ground: None,
+            basis: None,
         },
         objects: objects.to_vec(),
     };

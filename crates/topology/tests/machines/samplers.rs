@@ -59,6 +59,17 @@ fn counting_needs_the_emulator() {
 }
 
 #[test]
+fn counting_needs_perf_events_for_mappings() {
+    let machine = vm().put("usr/bin/qemu-x86_64", "ELF");
+    let mut probe = machine.probe();
+    probe.trial = Some(Trial { opened: false, reason: "a seccomp filter refuses them".into(), remedy: String::new() });
+    let choice = choose_sampler(&probe, &NOW);
+    let text = render_doctor(&machine.machine(), &probe, &choice, None);
+    assert!(text.contains("[!] exact  needs perf events too"), "{text}");
+    assert!(text.contains("Nothing can be recorded here"), "{text}");
+}
+
+#[test]
 fn a_virtual_machine_without_pmu_uses_the_clock() {
     let fixture = vm().capabilities(0x1ff_feff_ffff);
     let probe = fixture.probe();

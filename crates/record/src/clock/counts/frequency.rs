@@ -63,8 +63,8 @@ pub struct Time {
 pub struct Frequencies {
     /// By block.
     pub runs: Vec<f64>,
-    /// The innermost loop with a good counter that the block is in, by block: the ground on which its count stands.
-    pub ground: Vec<Option<usize>>,
+    /// The innermost loop with a good counter that the block is in, by block: the basis on which its count stands.
+    pub basis: Vec<Option<usize>>,
 }
 
 /// How fast a loop goes round.
@@ -168,16 +168,16 @@ pub fn solve(code: &Code, graph: &Graph, evidence: &Evidence, time: Time) -> Fre
         }
     }
     let impossible: Vec<bool> = (0..graph.loops.len()).map(|n| system.is_impossible(n, code, time)).collect();
-    let ground = (0..graph.blocks.len()).map(|block| {
+    let basis = (0..graph.blocks.len()).map(|block| {
         let possible = graph.loops_of(block).all(|n| !impossible[n]);
         graph.loops_of(block).find(|&n| system.rates[n].is_some()).filter(|_| possible)
     });
-    let ground: Vec<Option<usize>> = ground.collect();
-    let runs = ground.iter().enumerate().map(|(block, ground)| match ground {
+    let basis: Vec<Option<usize>> = basis.collect();
+    let runs = basis.iter().enumerate().map(|(block, basis)| match basis {
         Some(_) => system.through(block),
         None => system.density[block].0,
     });
-    Frequencies { runs: runs.collect(), ground }
+    Frequencies { runs: runs.collect(), basis }
 }
 
 /// The edges of a loop.
@@ -477,8 +477,8 @@ mod tests {
         near(found.runs[0], 500_000.0);
         near(found.runs[1], 50_000_000.0);
         near(found.runs[2], 500_000.0);
-        assert_eq!(found.ground[..3], [Some(0), Some(0), Some(0)]);
-        assert_eq!(found.ground[3], None);
+        assert_eq!(found.basis[..3], [Some(0), Some(0), Some(0)]);
+        assert_eq!(found.basis[3], None);
     }
 
     #[test]
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_no_processor_makes_has_no_ground() {
+    fn a_count_that_no_processor_makes_has_no_basis() {
         let code = Code::decode(NEST, 0x1000, true);
         let graph = Graph::of(&code);
         let mut evidence = evidence(&graph);
@@ -512,13 +512,13 @@ mod tests {
             *rest = Remaining { samples: rest.samples + 1, sum: rest.sum + left, squares: rest.squares + left * left };
         });
         let found = solve(&code, &graph, &evidence, TIME);
-        assert_eq!(found.ground, [None; 4]);
+        assert_eq!(found.basis, [None; 4]);
         // Nor is what then stands there more than time allows.
         assert!(found.runs.iter().all(|&runs| runs < 1e8 * 1e6 / 0.03), "{:?}", found.runs);
     }
 
     #[test]
-    fn without_a_counter_time_decides_and_there_is_no_ground() {
+    fn without_a_counter_time_decides_and_there_is_no_basis() {
         // add rax,rcx; ret
         let code = Code::decode(&[0x48, 0x01, 0xc8, 0xc3], 0x1000, true);
         let graph = Graph::of(&code);
@@ -527,7 +527,7 @@ mod tests {
         let found = solve(&code, &graph, &evidence, TIME);
         // Not quite as fast as code that is known to be hot.
         near(found.runs[0], 1.415e8);
-        assert_eq!(found.ground, [None]);
+        assert_eq!(found.basis, [None]);
     }
 
     fn counter(good: u32, rounds_per_ns: f64, broken: u32) -> CounterEvidence {

@@ -15,7 +15,7 @@ pub mod frequency;
 pub mod graph;
 pub mod resample;
 
-use numamma_trace::{GroundRow, NONE, SampleRow};
+use numamma_trace::{BasisRow, NONE, SampleRow};
 use rustc_hash::FxHashMap;
 
 use super::choice::MOST_ROWS;
@@ -100,32 +100,32 @@ impl Learnt {
     }
 
     fn solve(&self, code: &Code, time: Time) -> Option<(Evidence, Frequencies)> {
-        // Of code that only bursts came by there is a graph, and nothing else.
+        // Of code that only trace windows came by there is a graph, and nothing else.
         let graph = self.graph.as_ref().filter(|_| !self.threads.is_empty())?;
         let evidence = self.pooled();
         let frequencies = frequency::solve(code, graph, &evidence, time);
         Some((evidence, frequencies))
     }
 
-    /// Time of work in blocks whose count has ground, nanoseconds, and the instructions that were executed there: work as it is told
-    /// in blocks without ground, for which this is the measure.
+    /// Time of work in blocks whose count has a basis, nanoseconds, and the instructions that were executed there: work as it is told
+    /// in blocks without a basis, for which this is the measure.
     fn busy(&self, code: &Code, time: Time) -> Option<(f64, f64)> {
         let (evidence, found) = self.solve(code, time)?;
         let graph = self.graph.as_ref()?;
         if evidence.samples() < LEAST_SAMPLES {
             return None;
         }
-        let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
+        let grounded = (0..graph.blocks.len()).filter(|&block| found.basis[block].is_some());
         Some(grounded.fold((0.0, 0.0), |(busy, ops), block| {
             let (of, seen) = (&graph.blocks[block], &evidence.blocks[block]);
             (busy + frequency::worked(seen) * time.period, ops + found.runs[block] * (of.last + 1 - of.first) as f64)
         }))
     }
 
-    /// Adds by how much the weights of rows are to be multiplied, and on what ground.
+    /// Adds by how much the weights of rows are to be multiplied, and on what basis.
     fn factors(&self, function: Option<Function>, code: &Code, time: Time, factors: &mut Factors) {
         let Some(((evidence, found), graph)) = self.solve(code, time).zip(self.graph.as_ref()) else { return };
-        for block in (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some()) {
+        for block in (0..graph.blocks.len()).filter(|&block| found.basis[block].is_some()) {
             factors.covered += u64::from(evidence.blocks[block].samples);
             let Some(function) = function else { continue };
             let of = &graph.blocks[block];
@@ -135,13 +135,13 @@ impl Learnt {
         }
         factors.rowless = factors.rowless.hypot(self.rowless(code, graph, (&found, &evidence)));
         let errors = errors(code, graph, &evidence, &found, time);
-        let mut grounds: FxHashMap<(i32, usize), i32> = FxHashMap::default();
+        let mut bases: FxHashMap<(i32, usize), i32> = FxHashMap::default();
         // Programs may have many threads.
         let mut totals: FxHashMap<usize, f64> = FxHashMap::default();
         for (&(thread, ip, access), weight) in &self.weights {
             let block = graph.block_of(weight.op);
             let Some(own) = self.threads.get(&thread).filter(|_| weight.sum > 0.0) else { continue };
-            let share = self.share(graph, block, found.ground[block], own, &evidence, &mut totals);
+            let share = self.share(graph, block, found.basis[block], own, &evidence, &mut totals);
             let op = &code.ops[weight.op];
             let slots = op.operands.iter().flatten().filter(|operand| operand.access as i32 == access).count();
             let runs = match evidence.repeats.get(&weight.op) {
@@ -158,36 +158,36 @@ impl Learnt {
                 }
                 false => runs * share * slots.max(1) as f64,
             };
-            let ground = match (found.ground[block], graph.blocks[block].innermost) {
-                (Some(_), Some(innermost)) => *grounds.entry((thread, innermost)).or_insert_with(|| {
+            let basis = match (found.basis[block], graph.blocks[block].innermost) {
+                (Some(_), Some(innermost)) => *bases.entry((thread, innermost)).or_insert_with(|| {
                     let of = &graph.loops[innermost];
                     let seen = |block: &usize| own.blocks.get(*block).map_or(0, |seen| i64::from(seen.samples));
                     // Rows carry run-time addresses.
                     let bias = ip.wrapping_sub(op.ip);
-                    factors.ground(GroundRow {
-                        ground: NONE,
+                    factors.basis(BasisRow {
+                        basis: NONE,
                         thread,
                         ip: code.ops[graph.blocks[of.header].first].ip.wrapping_add(bias) as i64,
                         samples: of.blocks.iter().map(seen).sum(),
                         error: errors[of.header].max(LEAST_ERROR),
-                        class: NONE,
-                        class_error: 0.0,
+                        region_group: NONE,
+                        region_group_error: 0.0,
                     })
                 }),
                 _ => NONE,
             };
             // Windows of code in memory may overlap: each has its part of an instruction's rows.
             let of = factors.of.entry((thread, ip, access)).or_default();
-            *of = Factor { accesses: of.accesses + accesses, weight: of.weight + weight.sum, ground };
+            *of = Factor { accesses: of.accesses + accesses, weight: of.weight + weight.sum, basis };
         }
     }
 
-    /// Accesses of blocks whose count has ground, by instructions that no row is of: of a block without a sample, or at an address
+    /// Accesses of blocks whose count has a basis, by instructions that no row is of: of a block without a sample, or at an address
     /// that the registers never told. Nobody knows their objects.
     fn rowless(&self, code: &Code, graph: &Graph, (found, evidence): (&Frequencies, &Evidence)) -> f64 {
         let mut has_rows = vec![false; code.ops.len()];
         self.weights.values().filter(|weight| weight.sum > 0.0).for_each(|weight| has_rows[weight.op] = true);
-        let grounded = (0..graph.blocks.len()).filter(|&block| found.ground[block].is_some());
+        let grounded = (0..graph.blocks.len()).filter(|&block| found.basis[block].is_some());
         let of_block = grounded.map(|block| {
             let of = &graph.blocks[block];
             let rowless = (of.first..=of.last).filter(|&op| !has_rows[op]);
@@ -205,7 +205,7 @@ impl Learnt {
         &self,
         graph: &Graph,
         block: usize,
-        ground: Option<usize>,
+        basis: Option<usize>,
         own: &Evidence,
         all: &Evidence,
         totals: &mut FxHashMap<usize, f64>,
@@ -213,7 +213,7 @@ impl Learnt {
         let samples = |evidence: &Evidence, blocks: &[usize]| -> f64 {
             blocks.iter().filter_map(|&block| evidence.blocks.get(block)).map(|seen| f64::from(seen.samples)).sum()
         };
-        if let Some(n) = ground {
+        if let Some(n) = basis {
             // Rounds in the thread's own time, for threads may be of different speed.
             let blocks = &graph.loops[n].blocks;
             let pooled = frequency::rate(&all.loops[n]).map_or(0.0, |rate| rate.per_ns);
@@ -244,7 +244,7 @@ fn operands_of(code: &Code, graph: &Graph, block: usize) -> usize {
 /// Relative standard errors of the runs of blocks.
 fn errors(code: &Code, graph: &Graph, evidence: &Evidence, found: &Frequencies, time: Time) -> Vec<f64> {
     let mut squares = vec![0.0; graph.blocks.len()];
-    if !found.ground.iter().any(Option::is_some) {
+    if !found.basis.iter().any(Option::is_some) {
         return squares;
     }
     let mut random = Random::new(code.ops.first().map_or(0, |op| op.ip));
@@ -262,23 +262,23 @@ fn errors(code: &Code, graph: &Graph, evidence: &Evidence, found: &Frequencies, 
 struct Factor {
     accesses: f64,
     weight: f64,
-    ground: i32,
+    basis: i32,
 }
 
 /// What turns weights into counts.
 #[derive(Debug, Default)]
 pub struct Factors {
     of: FxHashMap<RowKey, Factor>,
-    pub grounds: Vec<GroundRow>,
-    /// Samples in code whose counts have ground.
+    pub bases: Vec<BasisRow>,
+    /// Samples in code whose counts have a basis.
     pub covered: u64,
     /// The same by function and innermost loop.
     pub covered_of: FxHashMap<(Function, Option<usize>), u64>,
     /// Accesses in code that no sample was in, as a standard error.
     pub unseen: f64,
-    /// Those of instructions that no row is of, in code whose counts have ground, likewise.
+    /// Those of instructions that no row is of, in code whose counts have a basis, likewise.
     pub rowless: f64,
-    /// How often instructions were executed whose number has ground.
+    /// How often instructions were executed whose number has a basis.
     pub runs: FxHashMap<Instruction, f64>,
 }
 
@@ -314,15 +314,15 @@ impl Factors {
             && row.accesses > 0.0
         {
             row.accesses *= (of.accesses / of.weight) as f32;
-            row.ground = of.ground;
+            row.basis = of.basis;
         }
     }
 
-    /// Numbers a ground.
-    fn ground(&mut self, row: GroundRow) -> i32 {
-        let ground = self.grounds.len() as i32;
-        self.grounds.push(GroundRow { ground, ..row });
-        ground
+    /// Numbers a basis.
+    fn basis(&mut self, row: BasisRow) -> i32 {
+        let basis = self.bases.len() as i32;
+        self.bases.push(BasisRow { basis, ..row });
+        basis
     }
 }
 
@@ -366,7 +366,7 @@ mod tests {
             rule: 3,
             cost: 0,
             accesses: 1.0,
-            ground: NONE,
+            basis: NONE,
         }
     }
 

@@ -1,0 +1,311 @@
+//! Which threads use which pages, when, and how long their loads waited there: what advice and predictions are made of.
+//!
+//! ```text
+//!   pass 1:  time by instruction  ->  part of each that is waiting for memory
+//!            time by moment and thread  ->  phases
+//!   pass 2:  waiting by page, thread and phase
+//! ```
+//!
+//! A sample whose instruction stalled (rule `before`) stands for the time that this instruction took. What it would have taken with its
+//! line in the nearest cache is about what the instructions around it take that access nothing: the mean of those that were sampled in
+//! the same function. The rest is waiting. How far that may be off is said: between nothing and three times as much for a hit.
+
+use numamma_attribute::Cursor;
+use numamma_findings::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, ThreadUse, Usage};
+use numamma_trace::{Access, MarkerRow, ObjectKind, Rule, SampleRow, TraceError};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::Analysis;
+use crate::detail::pages_by_group;
+use crate::groups::GroupId;
+use crate::pages::{PageKey, PageNodes, SMALL, page_key};
+use crate::phases::Phases;
+use crate::summary::{Tables, order};
+
+/// Bytes of a huge page.
+const HUGE: u64 = 2 << 20;
+/// Objects that have touched no more than this are in a cache of the core: the second level of every server since 2008 has it.
+const CACHED: u64 = 128 << 10;
+/// A hit may take so many times as long as instructions that access nothing.
+const SLOW_HIT: f64 = 3.0;
+
+/// Makes it, with the ids that the findings have.
+pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
+    let Analysis { dataset, tables, groups, counters, touches, findings } = analysis;
+    let nodes = PageNodes::read(dataset, tables.page_bytes)?;
+    let pages = pages_by_group(tables, groups, counters, touches, &nodes);
+    let order = order(groups, counters, &pages);
+    let markers = dataset.read::<MarkerRow>()?;
+    let mut phases = Phases::new(dataset.meta(), &markers, tables.threads.len());
+    let mut costs = Costs::default();
+    dataset.visit(|rows: &mut Vec<SampleRow>| {
+        for row in rows.iter().filter(|row| row.cost > 0) {
+            if row.rule != Rule::SpinWait as i32 && row.rule != Rule::Recorder as i32 {
+                phases.add(row.time, row.thread, row.cost);
+            }
+            costs.add(tables, row);
+        }
+    })?;
+    phases.finish();
+    let hits = costs.hits();
+    let cached = cached(analysis, &pages);
+
+    let mut uses: FxHashMap<(GroupId, PageKey), Vec<PageThreadUse>> = FxHashMap::default();
+    let mut stalls: FxHashMap<i32, Stall> = FxHashMap::default();
+    let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
+    dataset.visit(|rows: &mut Vec<SampleRow>| {
+        for row in rows.iter().filter(|row| row.rule == Rule::Before as i32 && row.cost > 0) {
+            let process = tables.process_of(row.thread);
+            let mut spare = Cursor::default();
+            let cursor = cursors.get_mut(row.thread as usize).unwrap_or(&mut spare);
+            let object = groups.index.find(process, row.addr as u64, row.time, cursor);
+            let Some(object) = object else { continue };
+            let Some(group) = groups.of_object[object].filter(|group| !cached.contains(group)) else { continue };
+            let part = hits.waiting(process, row.ip);
+            let seconds = row.cost as f64 / 1e9;
+            stalls.entry(row.thread).or_default().add(seconds, part);
+            let key = page_key(groups, tables, object, row.addr as u64);
+            if key.instance == SMALL {
+                continue;
+            }
+            let (thread, phase) = (row.thread.max(0) as usize, phases.of(row.time));
+            let users = uses.entry((group, key)).or_default();
+            let at = users.iter().position(|of| (of.thread, of.phase) == (thread, phase)).unwrap_or_else(|| {
+                users.push(PageThreadUse { thread, phase, ..PageThreadUse::default() });
+                users.len() - 1
+            });
+            let of = &mut users[at];
+            let waited = seconds * part.best;
+            let writes = f64::from(u8::from(row.access & Access::Write as i32 != 0));
+            of.writes = if of.memory + waited > 0.0 {
+                (of.writes * of.memory + writes * waited) / (of.memory + waited)
+            } else {
+                writes
+            };
+            of.memory += waited;
+            of.samples += 1;
+        }
+    })?;
+
+    let mut objects = Vec::new();
+    for (id, &group) in order.iter().enumerate() {
+        let instances = instances(analysis, group, &pages[group as usize], &mut uses);
+        let Some(found) = findings.objects.get(id).filter(|_| !instances.is_empty()) else { continue };
+        objects.push(ObjectUse {
+            id,
+            name: found.name.clone(),
+            kind: found.kind.clone(),
+            module: found.module.clone(),
+            site: found.site.clone(),
+            first_touch: found.first_touch.clone(),
+            instances,
+        });
+    }
+    let memory = |object: &ObjectUse| -> f64 {
+        let pages = object.instances.iter().flat_map(|of| &of.pages);
+        pages.flat_map(|page| &page.by_thread).map(|of| of.memory).sum()
+    };
+    objects.sort_by(|a, b| memory(b).total_cmp(&memory(a)).then(a.id.cmp(&b.id)));
+    let waits = !stalls.is_empty();
+    Ok(Usage {
+        wall_s: findings.run.wall_s,
+        page_bytes: tables.page_bytes,
+        nodes: findings.run.nodes.max(1),
+        cpus: findings.run.cpus.max(1),
+        memory_source: if counters.exact || !waits { MemorySource::Unknown } else { MemorySource::Time },
+        threads: threads(analysis, &stalls, &phases),
+        objects,
+        phases: phases.uses(),
+    })
+}
+
+/// What a thread waited for memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stall {
+    seconds: f64,
+    least: f64,
+    most: f64,
+    squares: f64,
+}
+
+impl Stall {
+    fn add(&mut self, seconds: f64, part: Waiting) {
+        self.seconds += seconds * part.best;
+        self.least += seconds * part.least;
+        self.most += seconds;
+        self.squares += (seconds * part.best).powi(2);
+    }
+
+    /// Half-width of the 95 % interval: what hits may take, and that samples are few.
+    fn error(&self) -> f64 {
+        let hits = (self.most - self.seconds).max(self.seconds - self.least);
+        hits.hypot(1.96 * self.squares.sqrt())
+    }
+}
+
+fn threads(analysis: &Analysis<'_>, stalls: &FxHashMap<i32, Stall>, phases: &Phases) -> Vec<ThreadUse> {
+    let Analysis { dataset, tables, counters, .. } = analysis;
+    let cpu_nodes = &dataset.meta().cpu_nodes;
+    let mut ran_on: FxHashMap<i32, FxHashSet<i32>> = FxHashMap::default();
+    for &(thread, cpu) in counters.cpus.keys() {
+        let node = cpu_nodes.get(cpu.max(0) as usize).copied().unwrap_or(-1);
+        ran_on.entry(thread).or_default().insert(node);
+    }
+    let mut waiting: FxHashMap<i32, i64> = FxHashMap::default();
+    for (&(thread, ..), &time) in &counters.waiting {
+        *waiting.entry(thread).or_default() += time;
+    }
+    let one = |row: &numamma_trace::ThreadRow| {
+        let stall = stalls.get(&row.thread).copied().unwrap_or_default();
+        let timed = !counters.exact;
+        ThreadUse {
+            thread: row.thread.max(0) as usize,
+            process: row.process.max(0) as usize,
+            busy_s: timed.then(|| phases.busy_s(row.thread)),
+            waiting_s: waiting.get(&row.thread).copied().unwrap_or_default() as f64 / 1e9,
+            stall_s: timed.then_some(stall.seconds),
+            stall_error_s: timed.then(|| stall.error()),
+            node: ran_on.get(&row.thread).and_then(|nodes| match nodes.iter().collect::<Vec<_>>()[..] {
+                [&node] if node >= 0 => Some(node as usize),
+                _ => None,
+            }),
+        }
+    };
+    tables.threads.iter().map(one).collect()
+}
+
+/// The instances of a group that have pages of their own.
+fn instances(
+    analysis: &Analysis<'_>,
+    group: GroupId,
+    pages: &[crate::detail::GroupPage],
+    uses: &mut FxHashMap<(GroupId, PageKey), Vec<PageThreadUse>>,
+) -> Vec<InstanceUse> {
+    let Analysis { tables, groups, .. } = analysis;
+    let page_bytes = tables.page_bytes;
+    let mut rows: FxHashMap<u32, usize> = FxHashMap::default();
+    for (object, of) in groups.of_object.iter().enumerate() {
+        if *of == Some(group) {
+            rows.insert(groups.instance[object], object);
+        }
+    }
+    let mut instances = Vec::new();
+    for chunk in pages.chunk_by(|a, b| a.key.instance == b.key.instance) {
+        let instance = chunk[0].key.instance;
+        let Some(&object) = rows.get(&instance).filter(|_| instance != SMALL) else { continue };
+        let (addr, bytes) = (tables.objects[object].addr as u64, tables.objects[object].bytes.max(0) as u64);
+        let page = |of: &crate::detail::GroupPage| {
+            let mut by_thread = uses.remove(&(group, of.key)).unwrap_or_default();
+            by_thread.sort_by_key(|of| (of.thread, of.phase));
+            PageUse {
+                page: of.key.page,
+                first_touch: of.first_touch.map(|touch| touch.thread.max(0) as usize),
+                node: of.node.filter(|&node| node >= 0).map(|node| node as usize),
+                by_thread,
+            }
+        };
+        instances.push(InstanceUse {
+            instance: u64::from(instance),
+            bytes,
+            page_offset: addr % page_bytes,
+            huge_offset: (addr - addr % page_bytes) % HUGE,
+            pages: chunk.iter().map(page).collect(),
+        });
+    }
+    instances
+}
+
+/// Groups that have touched so little that caches hold it.
+fn cached(analysis: &Analysis<'_>, pages: &[Vec<crate::detail::GroupPage>]) -> FxHashSet<GroupId> {
+    let Analysis { tables, groups, .. } = analysis;
+    let small = |of: &[crate::detail::GroupPage]| of.len() as u64 * tables.page_bytes <= CACHED;
+    let is = |(number, of): (usize, &Vec<crate::detail::GroupPage>)| {
+        let kind = groups.groups[number].kind;
+        // A stack's frames, and what is thread-local, are used again and again.
+        (small(of) || matches!(kind, ObjectKind::Stack | ObjectKind::Tls)).then_some(number as GroupId)
+    };
+    pages.iter().enumerate().filter_map(is).collect()
+}
+
+/// Time by instruction, for the part of it that is waiting.
+#[derive(Debug, Default)]
+struct Costs {
+    /// Of instructions that stalled, by process and address.
+    stalled: FxHashMap<(i32, i64), i64>,
+    /// Time of the others, and the addresses that it was seen at, by process and function.
+    others: FxHashMap<(i32, String), FxHashMap<i64, i64>>,
+    /// Function of each instruction that stalled.
+    functions: FxHashMap<(i32, i64), String>,
+}
+
+impl Costs {
+    fn add(&mut self, tables: &Tables, row: &SampleRow) {
+        let process = tables.process_of(row.thread);
+        let function = || tables.code(process, row.ip).map_or(String::new(), |code| code.function.clone());
+        if row.rule == Rule::Before as i32 {
+            let at = (process, row.ip);
+            *self.stalled.entry(at).or_default() += row.cost;
+            self.functions.entry(at).or_insert_with(function);
+        } else if row.rule == Rule::Forward as i32 || row.rule == Rule::None as i32 {
+            let by_ip = self.others.entry((process, function())).or_default();
+            *by_ip.entry(row.ip).or_default() += row.cost;
+        }
+    }
+
+    /// What an instruction takes that waits for nothing.
+    fn hits(self) -> Hits {
+        let mean = |by_ip: &FxHashMap<i64, i64>| by_ip.values().sum::<i64>() as f64 / by_ip.len() as f64;
+        let functions = self.functions;
+        let others = self.others;
+        let parts = self.stalled.into_iter().map(|((process, ip), cost)| {
+            let function = functions.get(&(process, ip)).cloned().unwrap_or_default();
+            let hit = others.get(&(process, function)).map_or(0.0, mean);
+            let waiting = |times: f64| (1.0 - times * hit / cost as f64).max(0.0);
+            ((process, ip), Waiting { best: waiting(1.0), least: waiting(SLOW_HIT) })
+        });
+        Hits(parts.collect())
+    }
+}
+
+/// The part of an instruction's time that is waiting for memory, 0..1.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    best: f64,
+    least: f64,
+}
+
+/// By process and address.
+#[derive(Debug)]
+struct Hits(FxHashMap<(i32, i64), Waiting>);
+
+impl Hits {
+    fn waiting(&self, process: i32, ip: i64) -> Waiting {
+        self.0.get(&(process, ip)).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_instruction_takes_beyond_its_neighbours_is_waiting() {
+        let costs = Costs {
+            stalled: [((1, 10), 900), ((1, 20), 100)].into_iter().collect(),
+            functions: [((1, 10), "sum".to_owned()), ((1, 20), "sum".to_owned())].into_iter().collect(),
+            others: [((1, "sum".to_owned()), [(11, 80), (12, 100)].into_iter().collect())].into_iter().collect(),
+        };
+        let hits = costs.hits();
+        let (slow, fast) = (hits.waiting(1, 10), hits.waiting(1, 20));
+        assert!((slow.best - 0.9).abs() < 1e-9 && (slow.least - 0.7).abs() < 1e-9, "{slow:?}");
+        assert!((fast.best - 0.1).abs() < 1e-9 && fast.least == 0.0, "{fast:?}");
+    }
+
+    #[test]
+    fn the_error_holds_what_is_not_known_of_hits() {
+        let mut stall = Stall::default();
+        (0..10_000).for_each(|_| stall.add(0.001, Waiting { best: 0.9, least: 0.7 }));
+        assert!((stall.seconds - 9.0).abs() < 1e-6);
+        assert!((2.0..2.05).contains(&stall.error()), "{}", stall.error());
+    }
+}
