@@ -84,16 +84,21 @@ fn counts_with_stalls_tell_the_overlap() {
     assert!(is_about(time_s(&hardware, &Options::default(), "first touch"), 7e-3));
 }
 
-/// Waiting in spin loops is no work: it shrinks with what is waited for.
+/// Waiting in spin loops is no work: it ends with what is waited for.
 #[test]
 fn spinning_is_no_work() {
     let mut times = timed(&serial(), 5e-3, 80.0);
-    times.threads[3].busy_s = Some(20e-3);
-    times.phases[0].busy_s[3] = 20e-3;
     times.threads[3].waiting_s = 12e-3;
-    times.wall_s = 20e-3;
-    times.phases[0].wall_s = 8e-3;
     assert!(is_about(time_s(&times, &Options::default(), "by owner"), 8e-3));
+}
+
+/// Sixteen threads on eight CPUs take turns.
+#[test]
+fn threads_without_a_cpu_of_their_own_take_turns() {
+    let mut counts = usage(16, MemorySource::CacheModel);
+    object(&mut counts, "field", 512, |_| 0, |page| vec![((page / 32) as usize, 3e-3 / 80e-9 / 32.0)]);
+    let times = timed(&counts, 5e-3, 80.0);
+    assert!(is_about(time_s(&times, &Options::default(), "by owner"), 16e-3));
 }
 
 /// The first half is used in blocks, the second by all: a map has both.
