@@ -102,13 +102,13 @@ fn times(usage: &Usage, predicted: &mut Usage, ratio: f64) {
     }
 }
 
-/// Whether its instances have one user each, and there are several.
+/// Whether its instances have one user each, and there are several. Stacks always are, which needs no saying.
 fn is_private(object: &ObjectUse) -> bool {
     let mut users: Vec<usize> = object.instances.iter().filter_map(only_user).collect();
     let all = users.len();
     users.sort_unstable();
     users.dedup();
-    matches!(object.kind.as_str(), "stack" | "tls") || (users.len() > 1 && all == object.instances.len())
+    !matches!(object.kind.as_str(), "stack" | "tls") && users.len() > 1 && all == object.instances.len()
 }
 
 /// The thread that alone uses an instance.

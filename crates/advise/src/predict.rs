@@ -55,7 +55,9 @@ pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Resu
     let model = Model::new(usage, machine, options)?;
     let mut candidates = usual(&model)?;
     let is_recorded = notes.is_empty();
-    let mut assumptions = [notes, model.demand.assumptions.clone()].concat();
+    let by_samples = "By owner places each page by its own samples: where they are few, it looks better than it is.";
+    let by_samples = (!model.demand.is_exact()).then(|| by_samples.to_owned());
+    let mut assumptions = [notes, model.demand.assumptions.clone(), by_samples.into_iter().collect()].concat();
     if let Some(plan) = &options.plan {
         let threads = candidates.last().map_or(ThreadPlacement::Compact, |last| last.threads.clone());
         candidates.push(planned::candidate(&model, plan, &threads, &mut assumptions));
