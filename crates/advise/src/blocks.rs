@@ -23,11 +23,10 @@ pub fn best_cycle(evidence: &Evidence, nodes: &[usize]) -> Option<Blocks> {
     let mut best: Option<Blocks> = None;
     for units in 1..=evidence.units.div_ceil(nodes.len().max(1)) {
         let starts = (0..evidence.units).step_by(units);
-        let fit = fit(evidence, nodes, starts.map(|start| (start, (start + units).min(evidence.units))));
+        let blocks = starts.map(|start| (start, (start + units).min(evidence.units)));
         // Of sizes that fit alike, the largest: it has the fewest borders.
-        if best.as_ref().is_none_or(|best| fit.local_share >= best.local_share) {
-            best = Some(Blocks { units, ..fit });
-        }
+        let least = best.as_ref().map_or(0.0, |best| best.local_share);
+        best = fit(evidence, nodes, blocks, least).map(|fit| Blocks { units, ..fit }).or(best);
     }
     best.filter(|best| nodes.len() > 1 && evidence.units >= nodes.len() && best.local_share > 0.0)
 }
@@ -38,12 +37,17 @@ pub fn equal(evidence: &Evidence, nodes: &[usize]) -> Option<Blocks> {
         return None;
     }
     let border = |n: usize| evidence.units * n / nodes.len();
-    let fit = fit(evidence, nodes, (0..nodes.len()).map(|n| (border(n), border(n + 1))));
+    let fit = fit(evidence, nodes, (0..nodes.len()).map(|n| (border(n), border(n + 1))), 0.0)?;
     Some(Blocks { units: evidence.units / nodes.len(), ..fit })
 }
 
-/// The order of nodes in which most accesses are local.
-fn fit(evidence: &Evidence, nodes: &[usize], blocks: impl Iterator<Item = (usize, usize)>) -> Blocks {
+/// The order of nodes in which most accesses are local; `None` if that are fewer than `least`.
+fn fit(
+    evidence: &Evidence,
+    nodes: &[usize],
+    blocks: impl Iterator<Item = (usize, usize)>,
+    least: f64,
+) -> Option<Blocks> {
     let count = nodes.len();
     // Shares of pages by place in the turn and node.
     let mut shares = vec![0.0; count * count];
@@ -53,18 +57,30 @@ fn fit(evidence: &Evidence, nodes: &[usize], blocks: impl Iterator<Item = (usize
         row.iter_mut().zip(nodes).for_each(|(sum, &node)| *sum += behind[node] - before[node]);
     }
     let all = evidence.pages().max(f64::MIN_POSITIVE);
-    let of_order = |order: &[usize]| (0..count).map(|place| shares[place * count + order[place]]).sum::<f64>() / all;
+    // No order is better than the best node of each place.
+    let best_nodes = shares.chunks_exact(count).map(|row| row.iter().copied().fold(0.0, f64::max));
+    if best_nodes.sum::<f64>() / all < least {
+        return None;
+    }
     // In order from any start, as loops deal blocks out; else each place takes the node that gains most.
-    let turned = (0..count).map(|start| (0..count).map(|place| (place + start) % count).collect::<Vec<_>>());
+    let turned = |start: usize| (0..count).map(move |place| (place + start) % count);
+    let local_share = |order: &mut dyn Iterator<Item = usize>| {
+        order.enumerate().map(|(place, node)| shares[place * count + node]).sum::<f64>() / all
+    };
     let mut best = Blocks { units: 0, nodes: Vec::new(), local_share: -1.0, is_turned: true };
-    for (n, order) in turned.chain([greedy(&shares, count)]).enumerate() {
-        let local_share = of_order(&order);
+    for start in 0..count {
+        let local_share = local_share(&mut turned(start));
         if local_share > best.local_share + 1e-9 {
-            best = Blocks { units: 0, nodes: order, local_share, is_turned: n < count };
+            best = Blocks { nodes: turned(start).collect(), local_share, ..best };
         }
     }
+    let order = greedy(&shares, count);
+    let local_share = local_share(&mut order.iter().copied());
+    if local_share > best.local_share + 1e-9 {
+        best = Blocks { units: 0, nodes: order, local_share, is_turned: false };
+    }
     best.nodes.iter_mut().for_each(|n| *n = nodes[*n]);
-    best
+    (best.local_share >= least).then_some(best)
 }
 
 /// Places take nodes, those with most accesses first, each node once.

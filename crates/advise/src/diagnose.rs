@@ -16,6 +16,8 @@ pub struct Case<'a> {
     pub weight: Weight,
     /// The chosen layout.
     pub layout: &'a Layout,
+    /// Whether a plan can name it.
+    pub is_named: bool,
     /// Nodes of the machine.
     pub nodes: usize,
     /// Threads that use it.
@@ -43,6 +45,9 @@ pub fn sentence(case: &Case<'_>) -> String {
                 () => "no other place makes the run 1 % faster".to_owned(),
             };
             format!("{name} lies well where it is touched first: {reason}.")
+        }
+        Standing::Open if !case.is_named => {
+            format!("{name} has {of_memory}, but no name tells it from other objects: a plan cannot place it.")
         }
         Standing::Open => {
             let remedy = match line(case) {

@@ -1,4 +1,8 @@
-//! The 95 % interval of a predicted time: causes that are independent of each other, added up in squares on each side.
+//! A predicted time with its 95 % interval: causes that are independent of each other, added up in squares on each side.
+//!
+//! The time is that of the longest of many threads, and noise of samples makes one of them longer than it is. Resamplings have
+//! that noise twice. Where threads are alike, the longest one grows with the root of the noise's variance, so what is to be
+//! taken off is what resamplings have more, divided by (root of 2) - 1; where one thread is much longer, both are nothing.
 
 use numamma_findings::Uncertainty;
 
@@ -16,17 +20,27 @@ const HIDDEN_NS: f64 = 28.0;
 /// to Broadwell.
 const FILL_BUFFERS: f64 = 10.0;
 
-/// The parts of the interval of `time_s`.
-pub fn uncertainty(model: &Model<'_>, thread_nodes: &[usize], traffic: &Traffic, time_s: f64) -> Vec<Uncertainty> {
+/// The time without the noise's share, and the parts of its interval.
+pub fn corrected(
+    model: &Model<'_>,
+    thread_nodes: &[usize],
+    traffic: &Traffic,
+    plain_s: f64,
+) -> (f64, Vec<Uncertainty>) {
     let time = |otherwise| model.cost(thread_nodes, traffic, otherwise).time_s;
     let part = |cause: &str, times: &[f64]| Uncertainty {
         cause: cause.to_owned(),
-        below_s: times.iter().map(|time| time_s - time).fold(0.0, f64::max),
-        above_s: times.iter().map(|time| time - time_s).fold(0.0, f64::max),
+        below_s: times.iter().map(|time| plain_s - time).fold(0.0, f64::max),
+        above_s: times.iter().map(|time| time - plain_s).fold(0.0, f64::max),
     };
-    let mut parts = Vec::new();
+    let (mut time_s, mut parts) = (plain_s, Vec::new());
     if !model.demand.is_exact() {
-        parts.push(part("samples", &resampled(model, thread_nodes, traffic)));
+        let [low, mean, high] = resampled(model, thread_nodes, traffic);
+        let more_s = (mean - plain_s).max(0.0);
+        time_s = (plain_s - more_s / (std::f64::consts::SQRT_2 - 1.0)).max(0.0);
+        // Threads may be less alike, up to where only what resamplings have more is to be taken off.
+        let above_s = mean - low + (plain_s - more_s - time_s);
+        parts.push(Uncertainty { cause: "samples".into(), below_s: high - mean, above_s });
     }
     if model.demand.stall_error.iter().any(|&error| error > 0.0) {
         let times = [-1.0, 1.0].map(|stalls| time(Otherwise { stalls, ..Otherwise::default() }));
@@ -39,7 +53,7 @@ pub fn uncertainty(model: &Model<'_>, thread_nodes: &[usize], traffic: &Traffic,
         parts.push(part("bursts", &[time(Otherwise { bursts: true, ..Otherwise::default() })]));
     }
     parts.retain(|part| part.below_s > 0.0 || part.above_s > 0.0);
-    parts
+    (time_s, parts)
 }
 
 /// Lower and upper end.
@@ -48,9 +62,9 @@ pub fn interval(time_s: f64, parts: &[Uncertainty]) -> (f64, f64) {
     ((time_s - root(|part| part.below_s)).max(0.0), time_s + root(|part| part.above_s))
 }
 
-/// The 2.5 % and 97.5 % quantiles of the time if other samples had been taken. Sums of many samples are normal; the time that
+/// The 2.5 % quantile, mean and 97.5 % quantile of the time if other samples had been taken. Sums of many samples are normal; the time that
 /// recorded loads took moves with their number, so an unchanged placement keeps its time.
-fn resampled(model: &Model<'_>, thread_nodes: &[usize], traffic: &Traffic) -> [f64; 2] {
+fn resampled(model: &Model<'_>, thread_nodes: &[usize], traffic: &Traffic) -> [f64; 3] {
     let mut random = Random::new(0);
     let mut resample = traffic.clone();
     let mut times = [0.0; RESAMPLES];
@@ -66,7 +80,7 @@ fn resampled(model: &Model<'_>, thread_nodes: &[usize], traffic: &Traffic) -> [f
         *time = model.cost(thread_nodes, &resample, Otherwise::default()).time_s;
     }
     times.sort_by(f64::total_cmp);
-    [times[1], times[RESAMPLES - 2]]
+    [times[1], times.iter().sum::<f64>() / RESAMPLES as f64, times[RESAMPLES - 2]]
 }
 
 /// Times if cores hide a part of each load, or if more loads are under way at once than assumed.

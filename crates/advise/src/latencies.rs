@@ -1,8 +1,7 @@
 //! A machine as the model computes with it: idle latencies, and what queueing adds to them.
 //!
-//! The contention curve gives the mean latency while `c` CPUs of the machine access one node as fast as they can. Those CPUs
-//! are the nearest ones, so the curve less their mean idle latency is the time in the node's queue. All CPUs wait in the
-//! same queue, near or far.
+//! The contention curve gives the latency of local memory while `c` CPUs of the machine access one node as fast as they can. Less the
+//! idle latency it is the time in the node's queue, in which all CPUs wait alike, near or far.
 
 use numamma_topology::MachineModel;
 
@@ -39,6 +38,11 @@ impl Latencies {
         if cpus.iter().all(|&cpus| cpus == 0) {
             return Err(wrong("it has no node with CPUs".into()));
         }
+        if machine.latency_ns.iter().all(Vec::is_empty) {
+            return Err(wrong(
+                "its latencies are not known: measure them (numamma machine --measure), or name another".into(),
+            ));
+        }
         let mut idle_ns = vec![f64::NAN; nodes * nodes];
         for from in (0..nodes).filter(|&from| cpus[from] > 0) {
             let row = machine.latency_ns.get(from).filter(|row| row.len() == nodes);
@@ -64,7 +68,7 @@ impl Latencies {
         for point in machine.contention.iter().filter(|point| point.cpus > 1 && point.latency_ns.is_finite()) {
             let (cpus, before) = (f64::from(point.cpus), latencies.queue[latencies.queue.len() - 1]);
             if cpus > before.0 {
-                let added = point.latency_ns - latencies.idle_of_nearest(point.cpus);
+                let added = point.latency_ns - latencies.local_ns();
                 latencies.queue.push((cpus, added.max(before.1)));
             }
         }
@@ -99,22 +103,5 @@ impl Latencies {
         let at = self.queue[1..].iter().position(|&(cpus, _)| waiting <= cpus).unwrap_or(last);
         let ((c0, q0), (c1, q1)) = (self.queue[at], self.queue[at + 1]);
         (q0 + (q1 - q0) * (waiting - c0) / (c1 - c0)).max(0.0)
-    }
-
-    /// Mean idle latency from the `count` CPUs nearest to a node, over all nodes that have CPUs.
-    fn idle_of_nearest(&self, count: u32) -> f64 {
-        let of_node = |to: usize| {
-            let mut near: Vec<usize> = self.cpu_nodes().collect();
-            near.sort_by(|&a, &b| self.idle_ns(a, to).total_cmp(&self.idle_ns(b, to)));
-            let (mut left, mut sum) = (count, 0.0);
-            for from in near {
-                let here = left.min(self.cpus[from]);
-                sum += f64::from(here) * self.idle_ns(from, to);
-                left -= here;
-            }
-            sum / f64::from(count - left).max(1.0)
-        };
-        let nodes: Vec<usize> = self.cpu_nodes().collect();
-        nodes.iter().map(|&to| of_node(to)).sum::<f64>() / nodes.len() as f64
     }
 }

@@ -18,6 +18,7 @@ mod demand;
 mod diagnose;
 mod error;
 mod evidence;
+mod extrapolate;
 mod interval;
 mod latencies;
 mod layout;

@@ -7,6 +7,7 @@ use numamma_topology::MachineModel;
 use crate::choose::{Assignment, SIMPLER, Standing, Weight, weigh};
 use crate::diagnose::{Case, line, sentence};
 use crate::error::AdviseError;
+use crate::extrapolate::extrapolate;
 use crate::layout::Layout;
 use crate::model::Model;
 use crate::options::{Options, ThreadPlacement};
@@ -44,6 +45,8 @@ pub struct Planned {
 /// # Errors
 /// What is missing or wrong, in one line.
 pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<PlanAdvice, AdviseError> {
+    let (usage, notes) = extrapolate(usage, options.thread_count)?;
+    let usage = usage.as_ref();
     let model = Model::new(usage, machine, options)?;
     if model.latencies.memory_nodes.len() < 2 {
         return Err(AdviseError::OneNode(machine.name.clone()));
@@ -76,12 +79,6 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     let now_layout = if now == ThreadPlacement::AsRecorded { Layout::AsRecorded } else { Layout::FirstTouch };
     let now_traffic = total(&model, &now_nodes, &Layouts::All(now_layout));
     let planned = planned(&model, &assignment, &weights);
-    let plan = Plan {
-        wrappers: wrappers(&planned),
-        pin: pin(threads),
-        objects: planned.iter().flat_map(|planned| planned.objects.clone()).collect(),
-        ..Plan::default()
-    };
     let findings = PlanFindings {
         machine: machine.name.clone(),
         toml: String::new(),
@@ -89,7 +86,17 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
         planned: prediction(&model, "plan", threads, nodes, &assignment.traffic),
         objects: planned.iter().map(|planned| planned.advice.clone()).collect(),
         memory_only: model.demand.memory_only,
-        assumptions: model.demand.assumptions.clone(),
+        assumptions: [notes, model.demand.assumptions.clone()].concat(),
+    };
+    // Threads that run well as they are need no pins.
+    let is_as_good = now == ThreadPlacement::AsRecorded
+        && findings.objects.iter().all(|object| object.policy.is_empty())
+        && findings.now.time_s <= findings.planned.time_s * (1.0 + SIMPLER);
+    let plan = Plan {
+        wrappers: wrappers(&planned),
+        pin: if is_as_good { Pin::Free } else { pin(threads) },
+        objects: planned.iter().flat_map(|planned| planned.objects.clone()).collect(),
+        ..Plan::default()
     };
     let toml = text(&plan, &planned, &findings);
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })
@@ -132,10 +139,18 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
     };
     let interleave = Layout::Interleave(model.latencies.memory_nodes.clone());
     let local = [&Layout::FirstTouch, &Layout::ByOwner, &interleave].map(local);
-    let case = Case { object, weight, layout, nodes: model.latencies.memory_nodes.len(), users: users(object), local };
+    let named = named(object, &model.usage.objects);
+    let case = Case {
+        object,
+        weight,
+        layout,
+        nodes: model.latencies.memory_nodes.len(),
+        is_named: named.is_some(),
+        users: users(object),
+        local,
+    };
     let stable =
         choice.map_or(Stability { confidence: 1.0, others: Vec::new() }, |at| stability(model, assignment, at));
-    let named = named(object, &model.usage.objects);
     let is_advised = *layout != Layout::FirstTouch && named.is_some();
     let map_pages = setting.unit_bytes() / 4096;
     let objects = match &named {

@@ -32,7 +32,8 @@ pub fn policy(layout: &Layout, latencies: &Latencies, map_pages: u64) -> Option<
 pub fn objects(name: &str, named: &Named, layout: &Layout, latencies: &Latencies, map_pages: u64) -> Vec<Object> {
     let object = |policy, instances| Object {
         line: 0,
-        name: Some(name.to_owned()),
+        // Names of plans are of one line.
+        name: Some(name.replace(char::is_control, " ")),
         target: named.target.clone(),
         callers: named.callers.clone(),
         module: named.module.clone(),

@@ -4,7 +4,8 @@ use numamma_findings::{LinkLoad, NodeLoad, ObjectUse, Prediction, Predictions, U
 use numamma_topology::MachineModel;
 
 use crate::error::AdviseError;
-use crate::interval::{interval, uncertainty};
+use crate::extrapolate::extrapolate;
+use crate::interval::{corrected, interval};
 use crate::layout::Layout;
 use crate::locality::imbalance;
 use crate::model::Model;
@@ -49,20 +50,26 @@ impl Layouts {
 /// # Errors
 /// What is missing or wrong, in one line.
 pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<Predictions, AdviseError> {
+    let (usage, notes) = extrapolate(usage, options.thread_count)?;
+    let usage = usage.as_ref();
     let model = Model::new(usage, machine, options)?;
     let mut candidates = usual(&model)?;
-    let mut assumptions = model.demand.assumptions.clone();
+    let is_recorded = notes.is_empty();
+    let by_samples = "By owner places each page by its own samples: where they are few, it looks better than it is.";
+    let by_samples = (!model.demand.is_exact()).then(|| by_samples.to_owned());
+    let mut assumptions = [notes, model.demand.assumptions.clone(), by_samples.into_iter().collect()].concat();
     if let Some(plan) = &options.plan {
         let threads = candidates.last().map_or(ThreadPlacement::Compact, |last| last.threads.clone());
         candidates.push(planned::candidate(&model, plan, &threads, &mut assumptions));
     }
     let predictions = candidates.iter().map(|candidate| of_candidate(&model, candidate));
     let candidates = predictions.collect::<Result<_, _>>()?;
+    let is_measured = usage.threads.iter().all(|thread| thread.busy_s.is_some()) && usage.wall_s > 0.0 && is_recorded;
     Ok(Predictions {
         machine: machine.name.clone(),
         threads: model.demand.included.iter().filter(|&&is| is).count(),
         memory_only: model.demand.memory_only,
-        measured_s: (!model.demand.memory_only && usage.wall_s > 0.0).then_some(usage.wall_s),
+        measured_s: is_measured.then_some(usage.wall_s),
         candidates,
         assumptions,
     })
@@ -156,8 +163,8 @@ pub fn prediction(
     traffic: &Traffic,
 ) -> Prediction {
     let cost = model.cost(thread_nodes, traffic, Otherwise::default());
-    let uncertainty = uncertainty(model, thread_nodes, traffic, cost.time_s);
-    let (low_s, high_s) = interval(cost.time_s, &uncertainty);
+    let (time_s, uncertainty) = corrected(model, thread_nodes, traffic, cost.time_s);
+    let (low_s, high_s) = interval(time_s, &uncertainty);
     let links = traffic.by_link(thread_nodes);
     let nodes = model.latencies.nodes;
     let all: f64 = links.iter().sum();
@@ -183,7 +190,7 @@ pub fn prediction(
     Prediction {
         name: name.to_owned(),
         threads: threads.name().to_owned(),
-        time_s: cost.time_s,
+        time_s,
         low_s,
         high_s,
         remote_share: 1.0 - traffic.local_share(thread_nodes),

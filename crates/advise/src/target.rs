@@ -16,8 +16,21 @@ pub struct Named {
     pub wrapper: Option<String>,
 }
 
-/// How a plan names an object; `None` if nothing tells it from all others.
+/// How a plan names an object; `None` if nothing tells it from all others, or its name is not of one line.
 pub fn named(object: &ObjectUse, all: &[ObjectUse]) -> Option<Named> {
+    names(object, all).filter(|named| {
+        let target = match &named.target {
+            Target::Static(name) | Target::Label(name) => name.clone(),
+            Target::Heap(site) | Target::Map(site) => site.as_ref().map(ToString::to_string).unwrap_or_default(),
+            Target::Any => String::new(),
+        };
+        let callers = named.callers.iter().map(ToString::to_string);
+        let mut texts = callers.chain([target]).chain(named.module.clone()).chain(named.wrapper.clone());
+        !texts.any(|text| text.contains(char::is_control))
+    })
+}
+
+fn names(object: &ObjectUse, all: &[ObjectUse]) -> Option<Named> {
     let alone = |target| Named { target, callers: Vec::new(), module: None, wrapper: None };
     let others = || all.iter().filter(|other| other.id != object.id && other.kind == object.kind);
     match object.kind.as_str() {

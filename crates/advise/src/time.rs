@@ -1,7 +1,7 @@
 //! The time of a placement.
 //!
 //! ```text
-//!   time(phase)  = idle + max(longest thread, bytes of a node or link / its bandwidth)
+//!   time(phase)  = idle + max(longest thread, threads of a node / its CPUs, bytes of a node or link / its bandwidth)
 //!   thread       = compute + sum over nodes of misses * (idle latency + queue)
 //!   queue(node)  = contention curve at the mean number of CPUs that wait for the node
 //!   waiting CPUs = seconds that all threads wait for the node / time(phase)
@@ -69,6 +69,10 @@ struct Phase {
     idle_s: f64,
     /// The longest thread without misses, and bandwidth.
     least_s: f64,
+    /// Seconds of all threads without misses, by node.
+    others_s: Vec<f64>,
+    /// Node of each thread with misses.
+    from: Vec<usize>,
     /// Compute time and idle latencies of each thread with misses, seconds.
     alone_s: Vec<f64>,
     /// Their misses, by node.
@@ -92,6 +96,8 @@ impl Phase {
         let mut of = Self {
             idle_s: demand.idle_s[phase],
             least_s: 0.0,
+            others_s: vec![0.0; nodes],
+            from: Vec::new(),
             alone_s: Vec::new(),
             misses: Vec::new(),
             idle_waiting_s: vec![0.0; nodes],
@@ -106,6 +112,7 @@ impl Phase {
             let mut alone = compute.max(0.0);
             if misses.iter().all(|&misses| misses <= 0.0) {
                 of.least_s = of.least_s.max(alone);
+                of.others_s[from] += alone;
                 continue;
             }
             for (to, (&misses, &recorded_s)) in misses.iter().zip(recorded_s).enumerate() {
@@ -120,6 +127,7 @@ impl Phase {
                 alone += wait;
             }
             of.alone_s.push(alone);
+            of.from.push(from);
         }
         of.least_s = of.least_s.max(bandwidth_s(latencies, &links, demand.overlap));
         of
@@ -133,12 +141,15 @@ impl Phase {
         let mut last = 0.0;
         let mut waiting = self.idle_waiting_s.clone();
         for _ in 0..ROUNDS {
-            let threads = self.alone_s.iter().zip(self.misses.chunks_exact(nodes));
-            let of_thread = |(alone, misses): (&f64, &[f64])| {
-                alone + misses.iter().zip(&queue_s).map(|(misses, queue)| misses * queue).sum::<f64>()
-            };
-            let longest = threads.map(of_thread).fold(0.0, f64::max);
-            let time = longest.max(self.least_s);
+            let (mut time, mut on_node_s) = (self.least_s, self.others_s.clone());
+            for ((alone, misses), &from) in self.alone_s.iter().zip(self.misses.chunks_exact(nodes)).zip(&self.from) {
+                let queued = misses.iter().zip(&queue_s).map(|(misses, queue)| misses * queue).sum::<f64>();
+                time = time.max(alone + queued);
+                on_node_s[from] += alone + queued;
+            }
+            // More threads than CPUs take turns.
+            let crowded = on_node_s.iter().zip(&latencies.cpus).filter(|(_, cpus)| **cpus > 0);
+            let time = crowded.map(|(seconds, &cpus)| seconds / f64::from(cpus)).fold(time, f64::max);
             for (node, waiting) in waiting.iter_mut().enumerate() {
                 *waiting = self.idle_waiting_s[node] + by_node[node] * queue_s[node];
             }

@@ -41,6 +41,8 @@ fn machines_without_a_choice_or_with_holes() {
     assert!(refused(&serial(), &holes, &Options::default()).contains("latency_ns of node 1 needs 2 numbers"));
     holes.latency_ns[1].push(-1.0);
     assert!(refused(&serial(), &holes, &Options::default()).contains("latency_ns[1][1] is no positive number"));
+    holes.latency_ns.clear();
+    assert!(refused(&serial(), &holes, &Options::default()).contains("its latencies are not known: measure them"));
     assert!(refused(&serial(), &MachineModel::default(), &Options::default()).contains("no node with CPUs"));
 }
 

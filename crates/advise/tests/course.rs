@@ -25,9 +25,11 @@ fn a_loaded_node_takes_870_cycles() {
     let predictions = predictions();
     let (local, loaded) = (cycles(&predictions, "by owner"), cycles(&predictions, "first touch"));
     // Six cores load each node, which the course's two points have as hardly any queue.
-    assert!((155.0..230.0).contains(&local), "{local}");
-    // Near cores are done first, and the others wait less: so it is less than 870 in the mean.
-    assert!((800.0..870.0).contains(&loaded), "{loaded}");
+    assert!((155.0..240.0).contains(&local), "{local}");
+    // A load of the node's own cores takes 870 cycles then, one from afar the way more. Near cores are done first, so in the mean all
+    // wait a little less than that.
+    let way = (4.0 * (275.0 - 155.0) + 3.0 * (380.0 - 155.0)) / 8.0;
+    assert!((0.9..1.0).contains(&(loaded / (870.0 + way))), "{loaded}");
     let owner = predictions.candidates.iter().find(|of| of.name == "by owner").expect("by owner");
     assert!((owner.remote_share, owner.imbalance) == (0.0, 0.0));
     let first = predictions.candidates.iter().find(|of| of.name == "first touch").expect("first touch");

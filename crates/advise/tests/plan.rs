@@ -60,8 +60,8 @@ fn what_lies_well_is_left() {
 /// A prediction of the run as it was is the run as it was.
 #[test]
 fn the_recorded_run_is_predicted_as_it_was() {
-    let mut counts = usage(8, MemorySource::CacheModel);
-    object(&mut counts, "field", 512, |_| 0, |page| vec![((page / 64) as usize, 1e6)]);
+    let mut counts = usage(4, MemorySource::CacheModel);
+    object(&mut counts, "field", 512, |_| 0, |page| vec![((page / 128) as usize, 1e6)]);
     let times = timed(&counts, 5.0, 80.0);
     let one = machine(1);
     let options = Options { recorded: Some(one.clone()), ..Options::default() };

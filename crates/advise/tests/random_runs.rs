@@ -21,6 +21,9 @@ enum Pattern {
     Right,
 }
 
+/// Placements that do not depend on the samples.
+const PLAIN: [&str; 3] = ["first touch", "interleave", "block"];
+
 /// A run, and the plan that fits its patterns.
 struct Case {
     truth: Usage,
@@ -89,7 +92,7 @@ fn time_s(case: &Case, nodes: usize, plan: &Plan) -> f64 {
 #[test]
 fn plans_are_within_two_percent_of_the_best() {
     let cases = 1000;
-    let mut good = 0;
+    let (mut good, mut within, mut predicted) = (0, 0, 0);
     for seed in 0..cases {
         let mut random = Random::new(seed);
         let nodes = 2 + random.below(7);
@@ -101,6 +104,16 @@ fn plans_are_within_two_percent_of_the_best() {
         let seen = sampled(&case.truth, samples, &mut random);
         let planned = plan(&seen, &machine(nodes), &Options::default()).expect("a plan");
         let (best, time) = (time_s(&case, nodes, &case.best), time_s(&case, nodes, &planned.plan));
+        if seed % 3 == 0 {
+            // The true times lie in the intervals that the samples give.
+            let seen = predict(&seen, &machine(nodes), &Options::default()).expect("predictions").candidates;
+            let truth = predict(&case.truth, &machine(nodes), &Options::default()).expect("predictions").candidates;
+            let both = seen.iter().zip(&truth).filter(|(seen, _)| PLAIN.contains(&seen.name.as_str()));
+            for (seen, truth) in both {
+                within += u32::from((seen.low_s..=seen.high_s).contains(&truth.time_s));
+                predicted += 1;
+            }
+        }
         let is_good = time <= 1.02 * best;
         good += u32::from(is_good);
         if !is_good {
@@ -118,5 +131,7 @@ fn plans_are_within_two_percent_of_the_best() {
         }
     }
     println!("{good} of {cases} plans are within 2 % of the best");
+    println!("{within} of {predicted} times lie in their intervals");
+    assert!(f64::from(within) >= 0.95 * f64::from(predicted));
     assert!(f64::from(good) >= 0.95 * cases as f64);
 }

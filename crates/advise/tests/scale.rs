@@ -35,8 +35,8 @@ fn seconds(pages: u64, threads: usize, nodes: usize) -> f64 {
 /// Four times the pages take no more than seven times as long: linear with room for noise, and far from sixteen.
 #[test]
 fn time_grows_with_pages() {
-    let quarter = seconds(1 << 14, 64, 8);
-    let whole = seconds(1 << 16, 64, 8);
+    let fastest = |pages| (0..3).map(|_| seconds(pages, 64, 8)).fold(f64::INFINITY, f64::min);
+    let (quarter, whole) = (fastest(1 << 14), fastest(1 << 16));
     assert!(whole < 7.0 * quarter.max(0.05), "{whole} s after {quarter} s");
 }
 

@@ -38,6 +38,10 @@ pub enum Command {
     Apply(Box<Apply>),
     /// Run a program under several policies in turn and compare the times
     Try(Try),
+    /// Say where a recorded program's memory and threads should live on a machine, as a plan with reasons
+    Plan(Box<Plan>),
+    /// Say how long a recorded program would take on a machine, its memory placed in several ways
+    Predict(Box<Predict>),
     /// Write a recording's report as one HTML file that opens offline
     Html(Html),
     /// Say what this machine offers to the recorder, and how to enable more
@@ -244,6 +248,56 @@ pub struct Try {
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// The run and the machine that a plan or a prediction is for.
+#[derive(Args)]
+pub struct Question {
+    /// Directory of the recording
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Machine that is shipped (see docs/MACHINE.md), or a machine file [default: this one, as `numamma machine` knows it]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub machine: Option<String>,
+    /// The machine of the recording, likewise [default: not known, or with --machine left out, this one]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub recorded: Option<String>,
+    /// Number of threads, if another than recorded
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Where threads run: compact (node by node), scatter (from node to node) or as-recorded
+    #[arg(long, value_name = "WAY", value_parser = ["compact", "scatter", "as-recorded"])]
+    pub pin: Option<String>,
+    /// Memory has pages of 2 MiB
+    #[arg(long)]
+    pub huge: bool,
+    /// Form of the answer
+    #[arg(long, default_value = "text", value_parser = PossibleValuesParser::new(["text", "json"]).try_map(|s| s.parse::<Format>()))]
+    pub format: Format,
+}
+
+#[derive(Args)]
+pub struct Plan {
+    #[command(flatten)]
+    pub question: Question,
+    /// Write the plan to a file, for `numamma apply`
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Show everything that was compared for one object
+    #[arg(long, value_name = "OBJECT")]
+    pub explain: Option<String>,
+    /// Objects at most, 0 for all [default: 20]
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+}
+
+#[derive(Args)]
+pub struct Predict {
+    #[command(flatten)]
+    pub question: Question,
+    /// A plan to predict beside the usual placements
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
 }
 
 #[derive(Args)]

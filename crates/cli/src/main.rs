@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => commands::compare::run(arguments),
         Command::Apply(arguments) => commands::apply::run(*arguments),
         Command::Try(arguments) => commands::trial::run(arguments),
+        Command::Plan(arguments) => commands::plan::run(*arguments),
+        Command::Predict(arguments) => commands::predict::run(*arguments),
         Command::Html(arguments) => commands::html::run(arguments),
         Command::Doctor(arguments) => commands::doctor::run(arguments),
         Command::Machine(arguments) => commands::machine::run(arguments),

@@ -16,6 +16,7 @@ pub mod html;
 mod json;
 mod lookup;
 mod options;
+mod placement;
 mod rows;
 mod text;
 mod warnings;
@@ -28,6 +29,7 @@ pub use comparison::render_comparison;
 pub use error::ReportError;
 pub use lookup::find_object;
 pub use options::{Access, By, Format, Options, Sort, unicode_locale};
+pub use placement::{render_plan, render_predictions};
 pub use text::shell_word;
 pub use warnings::{Warning, warnings};
 

@@ -10,6 +10,8 @@ mod names;
 mod object;
 mod objects;
 mod pages;
+pub mod plan;
+pub mod predictions;
 mod shares;
 mod style;
 mod table;

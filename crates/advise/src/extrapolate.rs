@@ -1,0 +1,161 @@
+//! The same run with another number of threads.
+//!
+//! Work is divided among the threads in their order, as it was: of `n` threads, thread `t` has the part from `t/n` to `(t+1)/n`. A page of
+//! a block lies at some place in its owner's part, which belongs to one of the new threads; a page that several threads share
+//! goes to all of them. What threads have for themselves is not known for threads that were not there.
+
+use std::borrow::Cow;
+
+use numamma_findings::{InstanceUse, ObjectUse, PageThreadUse, PageUse, ThreadUse, Usage};
+
+use crate::error::AdviseError;
+use crate::random::Random;
+
+/// Most threads to predict for: Linux has 32,768 process ids by default.
+const MOST: usize = 32_768;
+
+/// The recording as of `count` threads, and what is assumed; itself if that is what it has.
+pub fn extrapolate(usage: &Usage, count: Option<usize>) -> Result<(Cow<'_, Usage>, Vec<String>), AdviseError> {
+    let Some(count) = count.filter(|&count| count != usage.threads.len()) else {
+        return Ok((Cow::Borrowed(usage), Vec::new()));
+    };
+    if !(1..=MOST).contains(&count) || usage.threads.is_empty() {
+        return Err(AdviseError::Option(format!("{count} threads: from 1 to {MOST} can be predicted")));
+    }
+    if usage.threads.iter().any(|thread| thread.process != usage.threads[0].process) {
+        return Err(AdviseError::Option(format!(
+            "a run of several processes cannot be predicted with {count} threads"
+        )));
+    }
+    let mut notes = vec![format!(
+        "Predicted with {count} threads, recorded with {}: work is taken to be divided among them in their order, as it was.",
+        usage.threads.len()
+    )];
+    let ratio = count as f64 / usage.threads.len() as f64;
+    let mut predicted = Usage { threads: threads(usage, count), ..usage.clone() };
+    times(usage, &mut predicted, ratio);
+    for object in &mut predicted.objects {
+        if is_private(object) {
+            let name = &object.name;
+            notes.push(format!(
+                "{name} is private to its threads: what others would have of it is not known, so it stays as it is."
+            ));
+        }
+        for instance in &mut object.instances {
+            divide(instance, ratio);
+        }
+    }
+    Ok((Cow::Owned(predicted), notes))
+}
+
+/// Each new thread is like the recorded one in the same place.
+fn threads(usage: &Usage, count: usize) -> Vec<ThreadUse> {
+    let of = |thread: usize| {
+        let like = &usage.threads[thread * usage.threads.len() / count];
+        let share = usage.threads.len() as f64 / count as f64;
+        ThreadUse {
+            thread,
+            stall_s: like.stall_s.map(|s| s * share),
+            stall_error_s: like.stall_error_s.map(|s| s * share),
+            waiting_s: like.waiting_s * share,
+            ..like.clone()
+        }
+    };
+    (0..count).map(of).collect()
+}
+
+/// CPU times: what the first thread does beyond the median one is serial and stays.
+fn times(usage: &Usage, predicted: &mut Usage, ratio: f64) {
+    let recorded = usage.threads.len();
+    let divided = |busy: &[f64]| -> Vec<f64> {
+        let mut sorted = busy.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let serial = (busy[0] - sorted[recorded / 2]).max(0.0);
+        let of = |thread: usize| {
+            let like = thread * recorded / predicted.threads.len();
+            let own = if like == 0 { busy[0] - serial } else { busy[like] };
+            own / ratio + if thread == 0 { serial } else { 0.0 }
+        };
+        (0..predicted.threads.len()).map(of).collect()
+    };
+    let longest = |busy: &[f64]| busy.iter().copied().fold(0.0, f64::max);
+    let busy: Option<Vec<f64>> = usage.threads.iter().map(|thread| thread.busy_s).collect();
+    let all = busy.map(|busy| (longest(&busy), divided(&busy)));
+    let phases: Vec<(f64, Vec<f64>)> = usage
+        .phases
+        .iter()
+        .map(|phase| {
+            let mut busy = phase.busy_s.clone();
+            busy.resize(recorded, 0.0);
+            (longest(&busy), divided(&busy))
+        })
+        .collect();
+    if let Some((before, after)) = all {
+        predicted.wall_s = (predicted.wall_s - before).max(0.0) + longest(&after);
+        for (thread, busy) in predicted.threads.iter_mut().zip(after) {
+            thread.busy_s = Some(busy);
+        }
+    }
+    for (phase, (before, after)) in predicted.phases.iter_mut().zip(phases) {
+        phase.wall_s = (phase.wall_s - before).max(0.0) + longest(&after);
+        phase.busy_s = after;
+    }
+}
+
+/// Whether its instances have one user each, and there are several. Stacks always are, which needs no saying.
+fn is_private(object: &ObjectUse) -> bool {
+    let mut users: Vec<usize> = object.instances.iter().filter_map(only_user).collect();
+    let all = users.len();
+    users.sort_unstable();
+    users.dedup();
+    !matches!(object.kind.as_str(), "stack" | "tls") && users.len() > 1 && all == object.instances.len()
+}
+
+/// The thread that alone uses an instance.
+fn only_user(instance: &InstanceUse) -> Option<usize> {
+    let mut users = instance.pages.iter().flat_map(|page| &page.by_thread).map(|of| of.thread);
+    let first = users.next()?;
+    users.all(|user| user == first).then_some(first)
+}
+
+/// Gives the uses of an instance to the new threads.
+fn divide(instance: &mut InstanceUse, ratio: f64) {
+    let one_user = only_user(instance);
+    let owners: Vec<Option<usize>> = instance.pages.iter().map(owner).collect();
+    let touchers: Vec<Option<usize>> = instance.pages.iter().map(|page| page.first_touch).collect();
+    let one_toucher = touchers.windows(2).all(|pair| pair[0] == pair[1]);
+    let (places, touch_places) = (places(&owners), places(&touchers));
+    let new = |thread: usize, place: f64| ((thread as f64 + place) * ratio) as usize;
+    let mut random = Random::new(instance.instance);
+    for (n, page) in instance.pages.iter_mut().enumerate() {
+        let touch_place = if one_toucher { 0.0 } else { touch_places[n] };
+        page.first_touch = page.first_touch.map(|thread| new(thread, touch_place));
+        let mut uses: Vec<PageThreadUse> = Vec::with_capacity(page.by_thread.len());
+        for of in &page.by_thread {
+            let place = match owners[n] {
+                _ if one_user.is_some() => 0.0,
+                Some(owner) if owner == of.thread => places[n],
+                _ => random.share(),
+            };
+            uses.push(PageThreadUse { thread: new(of.thread, place), ..*of });
+        }
+        uses.sort_by_key(|of| (of.thread, of.phase));
+        page.by_thread = uses;
+    }
+}
+
+/// The thread with more than half of a page's accesses.
+fn owner(page: &PageUse) -> Option<usize> {
+    let all: f64 = page.by_thread.iter().map(|of| of.memory).sum();
+    let of = |thread: usize| page.by_thread.iter().filter(|of| of.thread == thread).map(|of| of.memory).sum::<f64>();
+    page.by_thread.iter().map(|of| of.thread).find(|&thread| of(thread) > 0.5 * all)
+}
+
+/// Where each page lies among its neighbours of the same thread, from 0 to below 1.
+fn places(threads: &[Option<usize>]) -> Vec<f64> {
+    let mut places = Vec::with_capacity(threads.len());
+    for run in threads.chunk_by(|a, b| a == b) {
+        places.extend((0..run.len()).map(|n| (n as f64 + 0.5) / run.len() as f64));
+    }
+    places
+}

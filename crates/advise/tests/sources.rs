@@ -1,0 +1,133 @@
+//! Recordings of each kind: times, counts, counts with native times, and what a measured run adds.
+
+mod common;
+
+use common::{machine, object, timed, usage};
+use numamma_advise::{Candidate, Layout, Layouts, Options, ThreadPlacement, calibrate, plan, predict};
+use numamma_findings::{MemorySource, Usage, Verdict};
+use numamma_plan::{Pin, Policy};
+
+/// T0 sets up what 8 threads use in blocks: 3 ms of loads for each, if all are local.
+fn serial() -> Usage {
+    let mut counts = usage(8, MemorySource::CacheModel);
+    object(&mut counts, "field", 512, |_| 0, |page| vec![((page / 64) as usize, 3e-3 / 80e-9 / 64.0)]);
+    counts
+}
+
+fn quiet(nodes: usize) -> numamma_topology::MachineModel {
+    let mut machine = machine(nodes);
+    machine.contention.clear();
+    machine
+}
+
+fn time_s(usage: &Usage, options: &Options, name: &str) -> f64 {
+    let predictions = predict(usage, &quiet(2), options).expect("predictions").candidates;
+    predictions.iter().find(|of| of.name == name).expect("a candidate").time_s
+}
+
+fn is_about(time: f64, expected: f64) -> bool {
+    (time / expected - 1.0).abs() < 1e-3
+}
+
+#[test]
+fn stalls_scale_with_latency() {
+    let times = timed(&serial(), 5e-3, 80.0);
+    let of = |name: &str| time_s(&times, &Options::default(), name);
+    assert!(is_about(of("by owner"), 8e-3), "{}", of("by owner"));
+    assert!(is_about(of("first touch"), 11e-3), "{}", of("first touch"));
+    assert!(is_about(of("interleave"), 9.5e-3), "{}", of("interleave"));
+    // The same stalls on a machine of slower memory are of fewer loads.
+    let mut slow = quiet(1);
+    slow.latency_ns = vec![vec![160.0]];
+    let options = Options { recorded: Some(slow), ..Options::default() };
+    assert!(is_about(time_s(&times, &options, "by owner"), 6.5e-3));
+    assert!(is_about(time_s(&times, &options, "first touch"), 8e-3));
+}
+
+#[test]
+fn counts_alone_tell_ratios_and_a_measured_run_tells_the_rest() {
+    let counts = serial();
+    let predictions = predict(&counts, &quiet(2), &Options::default()).expect("predictions");
+    assert!(predictions.memory_only && predictions.assumptions.iter().any(|of| of.contains("native run time")));
+    assert!(is_about(time_s(&counts, &Options::default(), "first touch"), 6e-3));
+    let run = |name: &str, layout| Candidate {
+        name: name.into(),
+        threads: ThreadPlacement::Compact,
+        layouts: Layouts::All(layout),
+    };
+    let measured = [(run("first touch", Layout::FirstTouch), 8e-3), (run("by owner", Layout::ByOwner), 6.5e-3)];
+    let both = calibrate(&counts, &quiet(2), &Options::default(), &measured).expect("a calibration");
+    assert!(is_about(both.compute_s, 5e-3) && is_about(both.overlap, 2.0), "{both:?}");
+    let options = Options { calibration: Some(both), ..Options::default() };
+    assert!(is_about(time_s(&counts, &options, "interleave"), 5e-3 + 4.5e-3 / 2.0));
+    assert!(!predict(&counts, &quiet(2), &options).expect("predictions").memory_only);
+    let native = timed(&counts, 1.0, 80.0);
+    assert!(calibrate(&native, &quiet(2), &Options::default(), &measured).is_err());
+    assert!(calibrate(&counts, &quiet(2), &Options::default(), &[]).is_err());
+}
+
+/// Hardware counts 3 ms of loads where threads waited for 1 ms: three are under way at once.
+#[test]
+fn counts_with_stalls_tell_the_overlap() {
+    let times = timed(&serial(), 5e-3, 80.0);
+    let mut hardware = Usage { memory_source: MemorySource::Hardware, objects: serial().objects, ..times };
+    for page in hardware.objects.iter_mut().flat_map(|of| &mut of.instances).flat_map(|of| &mut of.pages) {
+        page.by_thread.iter_mut().for_each(|of| of.samples = 1 << 30);
+    }
+    hardware.wall_s = 6e-3;
+    hardware.phases[0].wall_s = 6e-3;
+    for thread in &mut hardware.threads {
+        (thread.busy_s, thread.stall_s) = (Some(6e-3), Some(1e-3));
+    }
+    hardware.phases[0].busy_s = vec![6e-3; 8];
+    assert!(is_about(time_s(&hardware, &Options::default(), "by owner"), 6e-3));
+    assert!(is_about(time_s(&hardware, &Options::default(), "first touch"), 7e-3));
+}
+
+/// Waiting in spin loops is no work: it ends with what is waited for.
+#[test]
+fn spinning_is_no_work() {
+    let mut times = timed(&serial(), 5e-3, 80.0);
+    times.threads[3].waiting_s = 12e-3;
+    assert!(is_about(time_s(&times, &Options::default(), "by owner"), 8e-3));
+}
+
+/// Sixteen threads on eight CPUs take turns.
+#[test]
+fn threads_without_a_cpu_of_their_own_take_turns() {
+    let mut counts = usage(16, MemorySource::CacheModel);
+    object(&mut counts, "field", 512, |_| 0, |page| vec![((page / 32) as usize, 3e-3 / 80e-9 / 32.0)]);
+    let times = timed(&counts, 5e-3, 80.0);
+    assert!(is_about(time_s(&times, &Options::default(), "by owner"), 16e-3));
+}
+
+/// The first half is used in blocks, the second by all: a map has both.
+#[test]
+fn objects_may_be_used_in_two_ways() {
+    let mut counts = usage(8, MemorySource::CacheModel);
+    let uses = |page: u64| match page < 512 {
+        true => vec![((page / 64) as usize, 1e3)],
+        false => (0..8).map(|thread| (thread, 125.0)).collect(),
+    };
+    object(&mut counts, "mixed", 1024, |_| 0, uses);
+    let advice = plan(&counts, &machine(2), &Options::default()).expect("a plan");
+    let Policy::Map { runs, .. } = &advice.plan.objects[0].policy else { panic!("{}", advice.findings.toml) };
+    assert_eq!(runs[..2], [(0, 256), (1, 256)]);
+    let shared: u64 = runs[2..].iter().filter(|run| run.0 == 0).map(|run| run.1).sum();
+    assert!((240..=272).contains(&shared), "{runs:?}");
+}
+
+/// A run that is well as it is gets an empty plan.
+#[test]
+fn nothing_is_planned_where_nothing_is_wrong() {
+    let mut counts = usage(8, MemorySource::CacheModel);
+    object(&mut counts, "field", 512, |page| (page / 64) as usize, |page| vec![((page / 64) as usize, 1e3)]);
+    counts.nodes = 2;
+    counts.threads.iter_mut().enumerate().for_each(|(n, thread)| thread.node = Some(n / 4));
+    for page in &mut counts.objects[0].instances[0].pages {
+        page.node = Some((page.page / 256) as usize);
+    }
+    let advice = plan(&counts, &machine(2), &Options::default()).expect("a plan");
+    assert_eq!((advice.plan.objects.len(), &advice.plan.pin), (0, &Pin::Free));
+    assert_eq!(advice.findings.objects[0].verdict, Verdict::Right);
+}

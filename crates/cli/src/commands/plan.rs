@@ -1,0 +1,23 @@
+//! `numamma plan`
+
+use std::fs;
+use std::process::ExitCode;
+
+use numamma_report::{Options, render_plan};
+
+use crate::arguments::Plan;
+use crate::commands::question::Subject;
+use crate::commands::terminal;
+use crate::failure::Failure;
+
+pub fn run(arguments: Plan) -> Result<ExitCode, Failure> {
+    let Subject { usage, machine, options } = Subject::new(&arguments.question)?;
+    let advice = numamma_advise::plan(&usage, &machine, &options)?;
+    if let Some(file) = &arguments.output {
+        fs::write(file, &advice.findings.toml)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display())))?;
+    }
+    let format = arguments.question.format;
+    let options = Options { format, object: arguments.explain, top: arguments.top, ..terminal::options() };
+    terminal::write(|out| render_plan(&advice.findings, &options, out))
+}
