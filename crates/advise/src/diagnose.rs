@@ -55,12 +55,12 @@ pub fn sentence(case: &Case<'_>) -> String {
                 None => format!("run it under this plan ({})", words(case.layout)),
             };
             format!(
-                "{name} is set up by {}{} and used {}: on {} nodes {} of its accesses are remote, {of_memory}; {remedy}.",
+                "{name} is set up by {}{} and used {}. It has {of_memory}, of which {} are remote on {} nodes: {remedy}.",
                 touchers(&object.first_touch),
                 place(object.first_touch.first()),
                 users(case),
-                case.nodes,
                 percent(1.0 - local[0]),
+                case.nodes,
             )
         }
     }

@@ -1,7 +1,7 @@
 //! A plan for a run on a machine.
 
 use numamma_findings::{ObjectAdvice, PlanFindings, PolicyCost, Usage, Verdict};
-use numamma_plan::{Object, Pin, Plan};
+use numamma_plan::{Object, Pin, Plan, Predicted};
 use numamma_topology::MachineModel;
 
 use crate::choose::{Assignment, SIMPLER, Standing, Weight, weigh};
@@ -96,10 +96,29 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
         wrappers: wrappers(&planned),
         pin: if is_as_good { Pin::Free } else { pin(threads) },
         objects: planned.iter().flat_map(|planned| planned.objects.clone()).collect(),
+        predicted: Some(predicted(&findings)),
         ..Plan::default()
     };
     let toml = text(&plan, &planned, &findings);
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })
+}
+
+/// What a comparison will hold the plan to.
+fn predicted(findings: &PlanFindings) -> Predicted {
+    // Seconds of accesses to memory alone are no run time.
+    let time = |seconds: f64| (!findings.memory_only).then_some((seconds * 1e6).round() / 1e6);
+    let share = |share: f64| (share * 1e4).round() / 1e4;
+    Predicted {
+        machine: findings.machine.clone(),
+        now_s: time(findings.now.time_s),
+        now_low_s: time(findings.now.low_s),
+        now_high_s: time(findings.now.high_s),
+        planned_s: time(findings.planned.time_s),
+        low_s: time(findings.planned.low_s),
+        high_s: time(findings.planned.high_s),
+        remote_now: share(findings.now.remote_share),
+        remote_planned: share(findings.planned.remote_share),
+    }
 }
 
 fn pin(threads: &ThreadPlacement) -> Pin {

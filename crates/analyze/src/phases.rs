@@ -122,6 +122,8 @@ impl Phases {
     /// All phases.
     pub fn uses(&self) -> Vec<PhaseUse> {
         let names = match self.names.is_empty() {
+            // Counts do not tell who works when.
+            true if self.busy.iter().flatten().all(|&time| time == 0) => vec!["whole run".to_owned()],
             true => vec!["one thread works".to_owned(), "several threads work".to_owned()],
             false => self
                 .names

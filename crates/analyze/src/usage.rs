@@ -1,4 +1,5 @@
-//! Which threads use which pages, when, and how long their loads waited there: what advice and predictions are made of.
+//! Which threads use which pages, when, and how long their loads waited there or how many reached memory: what advice and predictions
+//! are made of.
 //!
 //! ```text
 //!   pass 1:  time by instruction  ->  part of each that is waiting for memory
@@ -9,6 +10,9 @@
 //! A sample whose instruction stalled (rule `before`) stands for the time that this instruction took. What it would have taken with its
 //! line in the nearest cache is about what the instructions around it take that access nothing: the mean of those that were sampled in
 //! the same function. The rest is waiting. How far that may be off is said: between nothing and three times as much for a hit.
+//!
+//! An emulated processor is interrupted between blocks of code, so that no sample shows a stall. Then half of the time at the next
+//! access (rule `forward`) is taken for waiting, give or take all of it: who uses what is known, how long that takes is not.
 
 use numamma_attribute::Cursor;
 use numamma_findings::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, ThreadUse, Usage};
@@ -47,23 +51,35 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
         }
     })?;
     phases.finish();
+    let shows = if costs.stalled.is_empty() { Rule::Forward } else { Rule::Before };
     let hits = costs.hits();
-    let cached = cached(analysis, &pages);
+    // A model of caches knows what they hold.
+    let cached = if counters.memory_known { FxHashSet::default() } else { cached(analysis, &pages) };
 
     let mut uses: FxHashMap<(GroupId, PageKey), Vec<PageThreadUse>> = FxHashMap::default();
     let mut stalls: FxHashMap<i32, Stall> = FxHashMap::default();
     let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
     dataset.visit(|rows: &mut Vec<SampleRow>| {
-        for row in rows.iter().filter(|row| row.rule == Rule::Before as i32 && row.cost > 0) {
+        for row in rows.iter() {
+            let is_stall = row.rule == shows as i32 && row.cost > 0;
+            if !is_stall && row.memory <= 0.0 {
+                continue;
+            }
             let process = tables.process_of(row.thread);
             let mut spare = Cursor::default();
             let cursor = cursors.get_mut(row.thread as usize).unwrap_or(&mut spare);
             let object = groups.index.find(process, row.addr as u64, row.time, cursor);
             let Some(object) = object else { continue };
             let Some(group) = groups.of_object[object].filter(|group| !cached.contains(group)) else { continue };
-            let part = hits.waiting(process, row.ip);
-            let seconds = row.cost as f64 / 1e9;
-            stalls.entry(row.thread).or_default().add(seconds, part);
+            // Counts are of accesses that reach memory, else it is time that they waited.
+            let memory = match is_stall {
+                true => {
+                    let (part, seconds) = (hits.waiting(process, row.ip), row.cost as f64 / 1e9);
+                    stalls.entry(row.thread).or_default().add(seconds, part);
+                    seconds * part.best
+                }
+                false => f64::from(row.memory),
+            };
             let key = page_key(groups, tables, object, row.addr as u64);
             if key.instance == SMALL {
                 continue;
@@ -75,14 +91,12 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
                 users.len() - 1
             });
             let of = &mut users[at];
-            let waited = seconds * part.best;
             let writes = f64::from(u8::from(row.access & Access::Write as i32 != 0));
-            of.writes = if of.memory + waited > 0.0 {
-                (of.writes * of.memory + writes * waited) / (of.memory + waited)
-            } else {
-                writes
+            of.writes = match of.memory + memory > 0.0 {
+                true => (of.writes * of.memory + writes * memory) / (of.memory + memory),
+                false => writes,
             };
-            of.memory += waited;
+            of.memory += memory;
             of.samples += 1;
         }
     })?;
@@ -106,13 +120,17 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
         pages.flat_map(|page| &page.by_thread).map(|of| of.memory).sum()
     };
     objects.sort_by(|a, b| memory(b).total_cmp(&memory(a)).then(a.id.cmp(&b.id)));
-    let waits = !stalls.is_empty();
+    let source = match () {
+        () if counters.memory_known => MemorySource::CacheModel,
+        () if counters.exact || stalls.is_empty() => MemorySource::Unknown,
+        () => MemorySource::Time,
+    };
     Ok(Usage {
         wall_s: findings.run.wall_s,
         page_bytes: tables.page_bytes,
         nodes: findings.run.nodes.max(1),
         cpus: findings.run.cpus.max(1),
-        memory_source: if counters.exact || !waits { MemorySource::Unknown } else { MemorySource::Time },
+        memory_source: source,
         threads: threads(analysis, &stalls, &phases),
         objects,
         phases: phases.uses(),
@@ -280,7 +298,7 @@ struct Hits(FxHashMap<(i32, i64), Waiting>);
 
 impl Hits {
     fn waiting(&self, process: i32, ip: i64) -> Waiting {
-        self.0.get(&(process, ip)).copied().unwrap_or_default()
+        self.0.get(&(process, ip)).copied().unwrap_or(Waiting { best: 0.5, least: 0.0 })
     }
 }
 

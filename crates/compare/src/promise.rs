@@ -5,11 +5,13 @@ use numamma_plan::Predicted;
 
 /// Holds the prediction of a plan against a comparison of recordings without the plan (A) and under it (B).
 pub fn promise(predicted: &Predicted, comparison: &Comparison) -> Promise {
-    let part = |seconds: Option<f64>| {
-        let now = predicted.now_s.filter(|&now| now > 0.0)?;
-        Some(seconds? / now)
-    };
-    let (time, time_low, time_high) = (part(predicted.planned_s), part(predicted.low_s), part(predicted.high_s));
+    let part = |planned: Option<f64>, now: Option<f64>| Some(planned? / now.filter(|&now| now > 0.0)?);
+    let time = part(predicted.planned_s, predicted.now_s);
+    // What is not known, such as how long loads waited, makes both times longer or both shorter.
+    let ends = [part(predicted.low_s, predicted.now_low_s), part(predicted.high_s, predicted.now_high_s), time];
+    let ends = ends.into_iter().collect::<Option<Vec<f64>>>();
+    let time_low = ends.as_ref().map(|ends| ends.iter().copied().fold(f64::INFINITY, f64::min));
+    let time_high = ends.as_ref().map(|ends| ends.iter().copied().fold(0.0, f64::max));
     let (time_reached, time_error) = ratio(&comparison.total.wall_time).unzip();
     let time_error = time_error.flatten();
     let kept = |low: f64, high: f64, reached: f64| {
@@ -24,7 +26,10 @@ pub fn promise(predicted: &Predicted, comparison: &Comparison) -> Promise {
         time_reached,
         time_error,
         time_kept: match (time_low, time_high, time_reached) {
-            (Some(low), Some(high), Some(reached)) => Some(kept(low, high, reached)),
+            // Of one run each, chance is in what was reached.
+            (Some(low), Some(high), Some(reached)) => {
+                Some(kept(low, high, reached)).filter(|&kept| kept || time_error.is_some())
+            }
             _ => None,
         },
         remote: predicted.remote_planned,
@@ -47,9 +52,11 @@ mod tests {
         Predicted {
             machine: "m".into(),
             now_s: Some(100.0),
+            now_low_s: Some(90.0),
+            now_high_s: Some(120.0),
             planned_s: Some(80.0),
             low_s: Some(75.0),
-            high_s: Some(88.0),
+            high_s: Some(84.0),
             remote_now: 0.75,
             remote_planned: 0.01,
         }
@@ -64,17 +71,27 @@ mod tests {
     #[test]
     fn a_promise_is_of_parts() {
         // Twice as long a run on another machine: the part counts.
-        let kept = promise(&predicted(), &comparison(200.0, 170.0, None));
-        assert_eq!((kept.time, kept.time_low, kept.time_high), (Some(0.8), Some(0.75), Some(0.88)));
-        assert_eq!((kept.time_reached, kept.time_kept), (Some(0.85), Some(true)));
-        assert_eq!(promise(&predicted(), &comparison(200.0, 190.0, None)).time_kept, Some(false));
-        // 0.95 +- 0.1 reaches into the interval.
-        assert_eq!(promise(&predicted(), &comparison(200.0, 190.0, Some(14.0))).time_kept, Some(true));
+        let kept = promise(&predicted(), &comparison(200.0, 164.0, None));
+        assert_eq!((kept.time, kept.time_low, kept.time_high), (Some(0.8), Some(0.7), Some(75.0 / 90.0)));
+        assert_eq!((kept.time_reached, kept.time_kept), (Some(0.82), Some(true)));
+        // Of one run each, nobody knows what chance did.
+        assert_eq!(promise(&predicted(), &comparison(200.0, 190.0, None)).time_kept, None);
+        assert_eq!(promise(&predicted(), &comparison(200.0, 190.0, Some(2.0))).time_kept, Some(false));
+        // 0.95 +- 0.15 reaches into the interval.
+        assert_eq!(promise(&predicted(), &comparison(200.0, 190.0, Some(22.0))).time_kept, Some(true));
     }
 
     #[test]
     fn a_promise_of_memory_alone_says_nothing_of_the_time() {
-        let alone = Predicted { now_s: None, planned_s: None, low_s: None, high_s: None, ..predicted() };
+        let alone = Predicted {
+            now_s: None,
+            planned_s: None,
+            low_s: None,
+            high_s: None,
+            now_low_s: None,
+            now_high_s: None,
+            ..predicted()
+        };
         let promise = promise(&alone, &comparison(200.0, 170.0, None));
         assert_eq!((promise.time, promise.time_kept, promise.remote), (None, None, 0.01));
     }

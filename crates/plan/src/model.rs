@@ -35,6 +35,10 @@ pub struct Predicted {
     pub machine: String,
     /// Seconds of the run without the plan; `None` where times were predicted of accesses to memory alone.
     pub now_s: Option<f64>,
+    /// Lower end of the 95 % interval of `now_s`.
+    pub now_low_s: Option<f64>,
+    /// Upper end of it.
+    pub now_high_s: Option<f64>,
     /// Seconds of the run under the plan.
     pub planned_s: Option<f64>,
     /// Lower end of the 95 % interval of `planned_s`.

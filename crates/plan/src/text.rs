@@ -48,6 +48,8 @@ struct Text {
 struct PredictedText {
     machine: String,
     now: Option<f64>,
+    now_low: Option<f64>,
+    now_high: Option<f64>,
     planned: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
@@ -257,7 +259,7 @@ impl Reader<'_> {
     fn predicted(&mut self, text: Spanned<PredictedText>) -> Predicted {
         let of = text.get_ref();
         let is_wrong = |value: &f64| !value.is_finite() || *value < 0.0;
-        if [of.now, of.planned, of.low, of.high].iter().flatten().any(is_wrong) {
+        if [of.now, of.now_low, of.now_high, of.planned, of.low, of.high].iter().flatten().any(is_wrong) {
             self.fault(&text, "predicted: times are seconds, 0 or more");
         }
         if [of.remote_now, of.remote_planned].iter().any(|share| !(0.0..=1.0).contains(share)) {
@@ -267,6 +269,8 @@ impl Reader<'_> {
         Predicted {
             machine: of.machine,
             now_s: of.now,
+            now_low_s: of.now_low,
+            now_high_s: of.now_high,
             planned_s: of.planned,
             low_s: of.low,
             high_s: of.high,
@@ -669,6 +673,8 @@ impl Plan {
             let _ = writeln!(text, "\n[predicted]\nmachine = {}", quoted(&predicted.machine));
             let times = [
                 ("now", predicted.now_s),
+                ("now-low", predicted.now_low_s),
+                ("now-high", predicted.now_high_s),
                 ("planned", predicted.planned_s),
                 ("low", predicted.low_s),
                 ("high", predicted.high_s),

@@ -7,6 +7,9 @@ use crate::doctor::count;
 use crate::machine::{Cache, Cpu, Machine, Node};
 use crate::model::{MachineModel, ModelNode};
 
+/// Latency of local memory where only distances are known, nanoseconds.
+const LOCAL_NS: f64 = 100.0;
+
 /// Why the latencies of a machine are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyUnknown {
@@ -53,6 +56,21 @@ impl MachineModel {
         }
         model.source = format!("{}; latencies as its firmware states them (HMAT)", model.source);
         Ok(model)
+    }
+
+    /// The model that the firmware's distances give, if they are taken as ratios of latencies, with 100 ns for local memory. That is an
+    /// assumption: whoever uses it must say so. `None` if a distance is missing.
+    pub fn from_distances(machine: &Machine) -> Option<Self> {
+        let mut model = Self::without_latencies(machine);
+        let nodes = machine.used_nodes();
+        for from in &nodes {
+            let to_each = nodes.iter().filter(|_| !from.cpus.is_empty());
+            let row =
+                to_each.map(|to| from.distances.get(&to.id).map(|&distance| f64::from(distance) * LOCAL_NS / 10.0));
+            model.latency_ns.push(row.collect::<Option<Vec<f64>>>()?);
+        }
+        model.source = format!("{}; its firmware's distances taken as latencies", model.source);
+        Some(model)
     }
 
     /// The nodes that the kernel uses, in order of their numbers, without any latency.

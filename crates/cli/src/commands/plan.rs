@@ -11,8 +11,9 @@ use crate::commands::terminal;
 use crate::failure::Failure;
 
 pub fn run(arguments: Plan) -> Result<ExitCode, Failure> {
-    let Subject { usage, machine, options } = Subject::new(&arguments.question)?;
-    let advice = numamma_advise::plan(&usage, &machine, &options)?;
+    let Subject { usage, machine, options, assumptions } = Subject::new(&arguments.question)?;
+    let mut advice = numamma_advise::plan(&usage, &machine, &options)?;
+    advice.findings.assumptions.splice(0..0, assumptions);
     if let Some(file) = &arguments.output {
         fs::write(file, &advice.findings.toml)
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display())))?;

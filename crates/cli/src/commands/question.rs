@@ -4,7 +4,7 @@ use std::path::Path;
 
 use numamma_advise::{Options, Pages, ThreadPlacement};
 use numamma_analyze::Analysis;
-use numamma_findings::Usage;
+use numamma_findings::{Run, Usage};
 use numamma_topology::{Machine, MachineModel, machines};
 use numamma_trace::Dataset;
 
@@ -16,18 +16,21 @@ pub struct Subject {
     pub usage: Usage,
     pub machine: MachineModel,
     pub options: Options,
+    /// What is assumed of the machine, a sentence each.
+    pub assumptions: Vec<String>,
 }
 
 impl Subject {
     pub fn new(question: &Question) -> Result<Self, Failure> {
         let dataset = Dataset::open(&question.dir)?;
-        let usage = Analysis::new(&dataset)?.usage()?;
+        let analysis = Analysis::new(&dataset)?;
+        let usage = analysis.usage()?;
         dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
-        let machine = model(question.machine.as_deref())?;
-        let is_this_one = question.machine.is_none() && machine.nodes.len() == usage.nodes;
+        let mut assumptions = Vec::new();
+        let machine = model(question.machine.as_deref(), &mut assumptions)?;
         let recorded = match &question.recorded {
             Some(name) => Some(machines::load(name)?),
-            None => is_this_one.then(|| machine.clone()),
+            None => measured_here(&analysis.findings().run)?,
         };
         let threads = match question.pin.as_deref() {
             Some("compact") => ThreadPlacement::Compact,
@@ -37,12 +40,21 @@ impl Subject {
         };
         let pages = if question.huge { Pages::Huge } else { Pages::Small };
         let options = Options { threads, pages, recorded, thread_count: question.threads, ..Options::default() };
-        Ok(Self { usage, machine, options })
+        Ok(Self { usage, machine, options, assumptions })
     }
 }
 
+/// This machine, if it was measured and the run was recorded on it.
+fn measured_here(run: &Run) -> Result<Option<MachineModel>, Failure> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if host.trim() != run.host {
+        return Ok(None);
+    }
+    Ok(machines::current(&Machine::read(Path::new("/")))?.filter(|machine| machine.nodes.len() == run.nodes))
+}
+
 /// A machine by name or file; else this one as it was measured, or as its firmware describes it.
-fn model(name: Option<&str>) -> Result<MachineModel, Failure> {
+fn model(name: Option<&str>, assumptions: &mut Vec<String>) -> Result<MachineModel, Failure> {
     if let Some(name) = name {
         return Ok(machines::load(name)?);
     }
@@ -50,10 +62,20 @@ fn model(name: Option<&str>) -> Result<MachineModel, Failure> {
     if let Some(model) = machines::current(&machine)? {
         return Ok(model);
     }
-    MachineModel::from_machine(&machine).map_err(|error| {
+    let error = match MachineModel::from_machine(&machine) {
+        Ok(model) => return Ok(model),
+        Err(error) => error,
+    };
+    let model = MachineModel::from_distances(&machine).ok_or_else(|| {
         Failure::new(format!(
-            "this machine's latencies are not known: {}; or name another machine with --machine",
+            "this machine's latencies are not known: {}; or name another with --machine",
             error.reason
         ))
-    })
+    })?;
+    assumptions.push(
+        "This machine's latencies are not known: its firmware's distances are taken for them, 100 ns for local memory. \
+         `numamma machine --measure` measures them."
+            .to_owned(),
+    );
+    Ok(model)
 }

@@ -16,6 +16,8 @@ pin = ["0", "1", "4-5"]
 [predicted]
 machine = "amd-8x6"
 now = 103
+now-low = 101
+now-high = 106.5
 planned = 81.5
 low = 78.0
 high = 85.0
@@ -83,7 +85,7 @@ module = "libio.so"
 fn a_plan_survives_a_round_trip() {
     let plan = read(WHOLE).expect("a whole plan");
     assert_eq!((plan.objects.len(), plan.phases.len()), (7, 2));
-    assert_eq!(plan.objects[0].line, 19);
+    assert_eq!(plan.objects[0].line, 21);
     assert_eq!(plan.objects[0].bytes, 1 << 20..=u64::MAX);
     assert_eq!(plan.objects[0].policy, Policy::Block(Nodes::List(vec![1, 0])));
     let function = Some("grid::Node::make(int, char)".to_owned());

@@ -127,8 +127,8 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
                 noun(access)
             )),
         },
-        remote(selection, object, page),
         Cell::new(object.memory.map(|of| memory(&of)).unwrap_or_default()),
+        remote(selection, object, page),
         Cell::new(&threads).phrase(format!("{} {threads}", shares::noun(object.threads.len()))),
         Cell::new(&touch).phrase(if touch == "-" {
             "first touch not seen".to_string()

@@ -1,6 +1,6 @@
 //! Models from what firmware and kernel say.
 
-use numamma_topology::MachineModel;
+use numamma_topology::{Machine, MachineModel};
 
 use crate::fixture::Fixture;
 
@@ -34,4 +34,14 @@ fn the_firmwares_own_numbers_are_taken() {
     assert!(model.source.contains("HMAT"), "{}", model.source);
     let model = MachineModel::from_machine(&fixture.put(&access(0, "read_bandwidth"), "80000").machine()).unwrap();
     assert_eq!(model.bandwidth_gbs, [vec![80.0, 30.0], vec![]]);
+}
+
+#[test]
+fn distances_are_latencies_only_where_that_is_asked_for() {
+    let machine = Fixture::new().cpus(4, 2, 1).nodes(&[("0-1", 8, "10 21"), ("2-3", 8, "21 10")]).machine();
+    assert!(MachineModel::from_machine(&machine).is_err());
+    let model = MachineModel::from_distances(&machine).expect("both have distances");
+    assert_eq!(model.latency_ns, [[100.0, 210.0], [210.0, 100.0]]);
+    assert!(model.source.contains("distances"));
+    assert!(MachineModel::from_distances(&Machine::default()).is_some_and(|model| model.nodes.is_empty()));
 }

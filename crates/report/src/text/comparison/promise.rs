@@ -27,7 +27,7 @@ fn time(promise: &Promise, page: &Page) -> Option<String> {
         Some(true) => ": kept",
         Some(false) if reached < low => ": better",
         Some(false) => ": not kept",
-        None => "",
+        None => "; run both several times to tell chance apart",
     };
     Some(format!("{promised}, {}{} reached{verdict}", units::percent(reached), error.unwrap_or_default()))
 }
