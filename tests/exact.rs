@@ -178,7 +178,8 @@ fn threads_and_their_atomics_are_counted_apart() {
     assert_eq!(report.accesses_of("shared"), (2_000.0, 2_000.0));
     let (reads, writes) = report.accesses_of("numbers");
     assert_eq!((reads, writes), (600_000.0, 640_000.0));
-    let share = |thread| report.object("numbers").threads.iter().find(|t| t.thread == thread).map(|t| t.access_share);
+    let share =
+        |thread| report.object("numbers").threads.iter().find(|t| t.thread == thread).and_then(|t| t.access_share);
     assert_eq!(share(0), Some(40_000.0 / 1_240_000.0));
     assert_eq!(share(1), Some(400_000.0 / 1_240_000.0));
     assert_eq!(share(2), Some(800_000.0 / 1_240_000.0));
@@ -305,7 +306,7 @@ fn the_triad_is_counted_as_its_truth_says() {
     // The check at the end reads every 4099th.
     assert_eq!(a.0, (n / 4099.0_f64).ceil());
     assert!(b.0 > 0.0 && b.0 % (n / 4.0) == 0.0, "{b:?}");
-    let shares: Vec<f64> = report.object("b").threads.iter().map(|t| t.access_share).collect();
+    let shares: Vec<f64> = report.object("b").threads.iter().filter_map(|t| t.access_share).collect();
     assert_eq!(shares, [0.5, 0.5]);
     // Whoever counts every access has a basis for each count, and no error.
     let text = Run::numamma().arg("report").arg(place.dataset()).run().success().out();

@@ -224,7 +224,8 @@ pub fn number_if_stated<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64
 pub struct ThreadShare {
     pub thread: usize,
     pub cost_share: f64,
-    pub access_share: f64,
+    /// Known where accesses were counted one by one.
+    pub access_share: Option<f64>,
 }
 
 /// Pages that one thread touched first at one line.

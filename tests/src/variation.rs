@@ -54,6 +54,7 @@ struct Accesses {
 #[derive(Debug, Deserialize)]
 struct Thread {
     thread: u64,
+    #[serde(deserialize_with = "crate::report::number_if_stated")]
     access_share: f64,
 }
 

@@ -175,7 +175,9 @@ impl Verdict {
             let tolerance = THREAD_SHARES + few + spread;
             let of_cost = tolerance.max(scatter + spread);
             self.near(&format!("{label}: thread {thread}'s share of cost"), cost, middle, of_cost);
-            self.near(&format!("{label}: thread {thread}'s share of accesses"), accesses, middle, tolerance);
+            if let Some(accesses) = accesses {
+                self.near(&format!("{label}: thread {thread}'s share of accesses"), accesses, middle, tolerance);
+            }
         }
         if let Some(pattern) = &wanted.pattern {
             self.pattern(label, group, pattern);
@@ -424,8 +426,8 @@ impl Group<'_> {
         self.objects.iter().all(|o| o.accesses.share > 0.0 || o.accesses.error.is_some())
     }
 
-    /// The thread's share of the group's cost and of its accesses.
-    fn thread(&self, thread: usize) -> (f64, f64) {
+    /// The thread's share of the group's cost, and of its accesses where they are known by thread.
+    fn thread(&self, thread: usize) -> (f64, Option<f64>) {
         let (mut cost, mut accesses, mut all_cost, mut all_accesses) = (0.0, 0.0, 0.0, 0.0);
         let stated = self.are_stated();
         for object in &self.objects {
@@ -435,10 +437,12 @@ impl Group<'_> {
             all_accesses += weight;
             for share in object.threads.iter().filter(|t| t.thread == thread) {
                 cost += share.cost_share * object.cost.share;
-                accesses += share.access_share * weight;
+                accesses += share.access_share.unwrap_or_default() * weight;
             }
         }
-        (cost / all_cost.max(f64::MIN_POSITIVE), accesses / all_accesses.max(f64::MIN_POSITIVE))
+        let known = self.objects.iter().flat_map(|object| &object.threads).all(|of| of.access_share.is_some());
+        let share_of_accesses = accesses / all_accesses.max(f64::MIN_POSITIVE);
+        (cost / all_cost.max(f64::MIN_POSITIVE), known.then_some(share_of_accesses))
     }
 }
 

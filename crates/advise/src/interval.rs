@@ -49,9 +49,7 @@ pub fn corrected(
     if !model.demand.memory_only {
         parts.push(part("overlap", &overlapped(model, thread_nodes, traffic)));
     }
-    if model.latencies.has_contention() {
-        parts.push(part("bursts", &[time(Otherwise { bursts: true, ..Otherwise::default() })]));
-    }
+    parts.push(part("bursts", &[time(Otherwise { bursts: true, ..Otherwise::default() })]));
     parts.retain(|part| part.below_s > 0.0 || part.above_s > 0.0);
     (time_s, parts)
 }

@@ -153,7 +153,7 @@ impl Phase {
             for (node, waiting) in waiting.iter_mut().enumerate() {
                 *waiting = self.idle_waiting_s[node] + by_node[node] * queue_s[node];
             }
-            if !latencies.has_contention() || (time - last).abs() <= SETTLED * time {
+            if (time - last).abs() <= SETTLED * time {
                 return (self.idle_s + time, waiting);
             }
             last = time;

@@ -4,8 +4,9 @@ mod common;
 
 use common::{machine, object, timed, usage};
 use numamma_advise::{Candidate, Layout, Layouts, Options, ThreadPlacement, calibrate, plan, predict};
-use numamma_findings::{MemorySource, Usage, Verdict};
+use numamma_findings::{MemorySource, Predictions, Usage, Verdict};
 use numamma_plan::{Pin, Policy};
+use numamma_topology::Contention;
 
 /// T0 sets up what 8 threads use in blocks: 3 ms of loads for each, if all are local.
 fn serial() -> Usage {
@@ -14,10 +15,25 @@ fn serial() -> Usage {
     counts
 }
 
+/// A machine on which nothing ever waits in a queue.
 fn quiet(nodes: usize) -> numamma_topology::MachineModel {
     let mut machine = machine(nodes);
-    machine.contention.clear();
+    let local = machine.latency_ns[0][0];
+    machine.contention = [1, 64].map(|cpus| Contention { cpus, latency_ns: local }).to_vec();
     machine
+}
+
+#[test]
+fn where_contention_is_not_known_it_is_typical_and_said() {
+    let mut unknown = machine(2);
+    unknown.contention.clear();
+    let times = timed(&serial(), 5e-3, 80.0);
+    let of = |machine| predict(&times, &machine, &Options::default()).expect("predictions");
+    let (typical, none) = (of(unknown), of(quiet(2)));
+    let time = |of: &Predictions| of.candidates.iter().find(|of| of.name == "first touch").expect("a candidate").time_s;
+    assert!(time(&typical) > 1.05 * time(&none), "all on one node: {} {}", time(&typical), time(&none));
+    assert!(typical.assumptions.iter().any(|text| text.contains("contention")), "{:?}", typical.assumptions);
+    assert!(!none.assumptions.iter().any(|text| text.contains("contention")), "{:?}", none.assumptions);
 }
 
 fn time_s(usage: &Usage, options: &Options, name: &str) -> f64 {

@@ -259,7 +259,7 @@ pub struct Question {
     /// Machine that is shipped (see docs/MACHINE.md), or a machine file [default: this one, as `numamma machine` knows it]
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: Option<String>,
-    /// The machine of the recording, likewise [default: not known, or with --machine left out, this one]
+    /// The machine of the recording, likewise [default: this one, if the run was recorded here and the machine was measured]
     #[arg(long, value_name = "NAME|FILE")]
     pub recorded: Option<String>,
     /// Number of threads, if another than recorded
@@ -283,6 +283,9 @@ pub struct Plan {
     /// Write the plan to a file, for `numamma apply`
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file even if it is not a plan that `numamma plan` wrote
+    #[arg(long)]
+    pub force: bool,
     /// Show everything that was compared for one object
     #[arg(long, value_name = "OBJECT")]
     pub explain: Option<String>,

@@ -1,0 +1,140 @@
+//! From a recording to a plan: what it says of programs whose use of memory is known, that `apply` takes it, and clear failures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use numamma_tests::run::OWN_FAILURE;
+use numamma_tests::{Place, Run};
+use serde_json::Value;
+
+/// Four nodes of one CPU: so each of four threads has a node.
+const MACHINE: &str = "name = \"four\"\nsource = \"made up\"\npage_bytes = 4096\n\
+    nodes = [{ cpus = 1 }, { cpus = 1 }, { cpus = 1 }, { cpus = 1 }]\n\
+    latency_ns = [[100, 300, 300, 300], [300, 100, 300, 300], [300, 300, 100, 300], [300, 300, 300, 100]]\n";
+
+/// The main thread sets up an array, of which each of four threads uses a quarter.
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+enum { N = 1 << 21 };
+static double *blocks;
+static void *work(void *arg) {
+    long t = (long)arg;
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = t * (N / 4); i < (t + 1) * (N / 4); i += 8) blocks[i] += 1;
+    return 0;
+}
+int main(void) {
+    blocks = malloc(N * sizeof *blocks);
+    for (int i = 0; i < N; i++) blocks[i] = i;
+    pthread_t threads[4];
+    for (long t = 0; t < 4; t++) pthread_create(&threads[t], 0, work, (void *)t);
+    for (int t = 0; t < 4; t++) pthread_join(threads[t], 0);
+    return 0;
+}"#;
+
+/// Compiles and records the program; its executable.
+fn record(place: &Place, rounds: u32, options: &[&str]) -> PathBuf {
+    let flags = ["-O1", "-g", "-pthread", &format!("-DROUNDS={rounds}")];
+    let program = place.compile("gcc", "program", PROGRAM, &flags);
+    let run = Run::numamma().arg("record").arg("-o").arg(place.dataset()).args(options).arg("--").arg(&program);
+    run.limit(300).run().success();
+    program
+}
+
+fn machine(place: &Place) -> PathBuf {
+    let file = place.path("four.toml");
+    fs::write(&file, MACHINE).unwrap();
+    file
+}
+
+/// `numamma plan` or `predict` of the recording for the machine of four nodes, as JSON.
+fn ask(place: &Place, command: &str, args: &[&str]) -> Value {
+    let run = Run::numamma().arg(command).arg(place.dataset()).arg("--machine").arg(machine(place));
+    let outcome = run.args(["--format", "json"]).args(args).run().success();
+    serde_json::from_slice(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome}"))
+}
+
+fn time(predictions: &Value, name: &str) -> f64 {
+    let candidates = predictions["candidates"].as_array().expect("candidates");
+    let of = candidates.iter().find(|of| of["name"] == name).unwrap_or_else(|| panic!("no {name} in {predictions:#}"));
+    of["time_s"].as_f64().expect("a time")
+}
+
+/// A block for each node.
+fn says_how_it_is_used(place: &Place) -> Value {
+    let plan = ask(place, "plan", &[]);
+    let objects = plan["objects"].as_array().expect("objects");
+    let is_it = |object: &&Value| object["name"].as_str().is_some_and(|name| name.starts_with("blocks"));
+    let blocks = objects.iter().find(is_it).unwrap_or_else(|| panic!("{plan:#}"));
+    assert!(blocks["policy"].as_str().is_some_and(|policy| policy.starts_with("block")), "{blocks:#}");
+    assert_eq!(blocks["line"]["function"], "main");
+    assert!(blocks["local_now"].as_f64() < blocks["local_by_owner"].as_f64(), "{blocks:#}");
+    plan
+}
+
+#[test]
+fn a_recording_tells_where_an_array_goes() {
+    let place = Place::alone();
+    let program = record(&place, 400, &[]);
+    let plan = says_how_it_is_used(&place);
+    assert!(plan["planned"]["time_s"].as_f64() < plan["now"]["time_s"].as_f64(), "{plan:#}");
+
+    let file = place.path("plan.toml");
+    let write =
+        || Run::numamma().arg("plan").arg(place.dataset()).arg("--machine").arg(machine(&place)).arg("-o").arg(&file);
+    let text = write().run().success().out();
+    assert!(text.contains("is set up by T0 in main()"), "{text}");
+    // Its own file is replaced, another one is not.
+    write().run().success();
+    let applied = Run::numamma().arg("apply").arg(&file).arg("--").arg(&program).run();
+    // A machine with fewer nodes cannot have the plan, and says which line is in the way.
+    assert!(applied.shell_status() == 0 || applied.err().contains("node"), "{applied}");
+    fs::write(&file, "precious").unwrap();
+    write().run().exits(OWN_FAILURE).fails_clearly(&["plan.toml", "--force"]);
+    write().arg("--force").run().success();
+
+    let predictions = ask(&place, "predict", &["--plan", file.to_str().unwrap()]);
+    let (first, plan) = (time(&predictions, "first touch"), time(&predictions, "plan"));
+    assert!(plan < first && plan <= time(&predictions, "interleave") && first <= time(&predictions, "worst") * 1.001);
+    let more = ask(&place, "predict", &["--threads", "8"]);
+    assert_eq!(more["threads"], 9, "eight workers and the main thread: {more:#}");
+}
+
+#[test]
+fn counted_misses_tell_the_same() {
+    let place = Place::together();
+    record(&place, 40, &["--sampler", "exact", "--caches", "l1=32K:8,l2=256K:8,llc=1M:16"]);
+    let plan = says_how_it_is_used(&place);
+    assert_eq!(plan["memory_only"], true, "an emulated program has no time of its own");
+}
+
+#[test]
+fn failures_take_one_line() {
+    let place = Place::together();
+    record(&place, 1, &["--sampler", "exact"]);
+    let plan = |machine: &Path| Run::numamma().arg("plan").arg(place.dataset()).arg("--machine").arg(machine).run();
+    plan(&machine(&place)).exits(OWN_FAILURE).fails_clearly(&["--caches"]);
+    plan(Path::new("nowhere")).exits(OWN_FAILURE).fails_clearly(&["nowhere"]);
+    let bad = place.path("bad.toml");
+    fs::write(&bad, MACHINE.replace("[300, 300, 300, 100]", "[300, 300, 100]")).unwrap();
+    plan(&bad).exits(OWN_FAILURE).fails_clearly(&["bad.toml"]);
+}
+
+#[test]
+fn without_samples_there_is_no_plan() {
+    let place = Place::together();
+    place.record().arg("true").run().success();
+    let run = Run::numamma().arg("plan").arg(place.dataset()).arg("--machine").arg(machine(&place)).run();
+    run.exits(OWN_FAILURE).fails_clearly(&["memory"]);
+}
+
+#[test]
+fn a_plan_without_a_promise_cannot_be_held_to_it() {
+    let place = Place::together();
+    place.record().arg("true").run().success();
+    let file = place.path("plan.toml");
+    fs::write(&file, "version = 1\n[[object]]\nany = true\npolicy = \"interleave\"\n").unwrap();
+    let run = Run::compare(&place.dataset(), &place.dataset()).arg("--plan").arg(&file).run();
+    run.exits(OWN_FAILURE).fails_clearly(&["[predicted]"]);
+}
