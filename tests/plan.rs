@@ -96,9 +96,10 @@ fn a_recording_tells_where_an_array_goes() {
 
     let predictions = ask(&place, "predict", &["--plan", file.to_str().unwrap()]);
     let (first, plan) = (time(&predictions, "first touch"), time(&predictions, "plan"));
-    assert!(plan < first && plan <= time(&predictions, "interleave") && first <= time(&predictions, "worst") * 1.001);
+    assert!(plan < first && plan < time(&predictions, "interleave"), "{predictions:#}");
     let more = ask(&place, "predict", &["--threads", "8"]);
-    assert_eq!(more["threads"], 9, "eight workers and the main thread: {more:#}");
+    assert_eq!(more["threads"], 8, "{more:#}");
+    assert!(more["assumptions"][0].as_str().is_some_and(|text| text.contains("recorded with 5")), "{more:#}");
 }
 
 #[test]

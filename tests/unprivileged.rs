@@ -190,8 +190,9 @@ fn what_another_user_executes_is_said_to_be_missing() {
     let program = place.copy(&together.compile("gcc", "server", SERVER, &["-O1", "-pthread"]));
     let as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let dataset = together.dataset();
-    // Long enough to be asked for its owner: of what ends at once nobody knows whose it was.
-    Run::record(&dataset).args(as_other).args(["sleep", "1"]).run().success();
+    // It works enough to be sampled, and is there long enough to be asked for its owner.
+    let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; sleep 1";
+    Run::record(&dataset).args(as_other).args(["sh", "-c", work]).run().success();
     let losses = Report::of(&dataset).losses;
     let kinds: Vec<&str> = losses.iter().map(|loss| loss.kind.as_str()).collect();
     assert!(kinds.contains(&"other_user") && !kinds.contains(&"untracked_process"), "{losses:?}");

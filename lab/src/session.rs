@@ -146,6 +146,10 @@ impl Session<'_> {
                     return Ok(guest);
                 }
                 Err(Silence::Late) => eprintln!("lab/run: the guest has not booted within {BOOT:?}; trying again"),
+                // Emulated CPUs that patch the kernel's code while others execute it stop now and then.
+                Err(Silence::Failed(Failure::Lab(why))) if why.contains("Kernel panic") => {
+                    eprintln!("lab/run: the guest's kernel has stopped while it booted; trying again");
+                }
                 Err(Silence::Failed(failure)) => return Err(failure),
             }
         }

@@ -1,6 +1,6 @@
 //! A plan for a run on a machine.
 
-use numamma_findings::{ObjectAdvice, PlanFindings, PolicyCost, Usage, Verdict};
+use numamma_findings::{ObjectAdvice, PLACEMENT_VERSION, PlanFindings, PolicyCost, Usage, Verdict};
 use numamma_plan::{Object, Pin, Plan, Predicted};
 use numamma_topology::MachineModel;
 
@@ -80,6 +80,7 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     let now_traffic = total(&model, &now_nodes, &Layouts::All(now_layout));
     let planned = planned(&model, &assignment, &weights);
     let findings = PlanFindings {
+        version: PLACEMENT_VERSION,
         machine: machine.name.clone(),
         toml: String::new(),
         now: prediction(&model, "now", &now, &now_nodes, &now_traffic),

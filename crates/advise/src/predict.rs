@@ -1,6 +1,6 @@
 //! Predictions of placements.
 
-use numamma_findings::{LinkLoad, NodeLoad, ObjectUse, Prediction, Predictions, Usage};
+use numamma_findings::{LinkLoad, NodeLoad, ObjectUse, PLACEMENT_VERSION, Prediction, Predictions, Usage};
 use numamma_topology::MachineModel;
 
 use crate::error::AdviseError;
@@ -66,6 +66,7 @@ pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Resu
     let candidates = predictions.collect::<Result<_, _>>()?;
     let is_measured = usage.threads.iter().all(|thread| thread.busy_s.is_some()) && usage.wall_s > 0.0 && is_recorded;
     Ok(Predictions {
+        version: PLACEMENT_VERSION,
         machine: machine.name.clone(),
         threads: model.demand.included.iter().filter(|&&is| is).count(),
         memory_only: model.demand.memory_only,

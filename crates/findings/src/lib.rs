@@ -33,6 +33,9 @@ pub use usage::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, Ph
 /// Version of the JSON report.
 pub const VERSION: u32 = 1;
 
+/// Version of the JSON of plans and predictions.
+pub const PLACEMENT_VERSION: u32 = 1;
+
 /// Everything that a report or a view shows of one recording.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Findings {

@@ -7,6 +7,8 @@ use crate::Prediction;
 /// A plan with its reasons.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanFindings {
+    /// [`crate::PLACEMENT_VERSION`].
+    pub version: u32,
     /// The machine that it is for.
     pub machine: String,
     /// The text of the plan, with reasons as comments.

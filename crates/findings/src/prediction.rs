@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Predictions of several placements of one run on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Predictions {
+    /// [`crate::PLACEMENT_VERSION`].
+    pub version: u32,
     /// The machine.
     pub machine: String,
     /// Threads of the run.
