@@ -78,13 +78,16 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     let now_nodes = model.thread_nodes(&now)?;
     let now_layout = if now == ThreadPlacement::AsRecorded { Layout::AsRecorded } else { Layout::FirstTouch };
     let now_traffic = total(&model, &now_nodes, &Layouts::All(now_layout));
-    let planned = planned(&model, &assignment, &weights);
+    let layouts = can_be_had(&model, &assignment);
+    let mut planned = planned(&model, &assignment, &weights, &layouts);
+    without_twins(&mut planned);
+    let planned_traffic = total(&model, nodes, &Layouts::Each(layouts));
     let findings = PlanFindings {
         version: PLACEMENT_VERSION,
         machine: machine.name.clone(),
         toml: String::new(),
         now: prediction(&model, "now", &now, &now_nodes, &now_traffic),
-        planned: prediction(&model, "plan", threads, nodes, &assignment.traffic),
+        planned: prediction(&model, "plan", threads, nodes, &planned_traffic),
         objects: planned.iter().map(|planned| planned.advice.clone()).collect(),
         memory_only: model.demand.memory_only,
         assumptions: [notes, model.demand.assumptions.clone()].concat(),
@@ -137,14 +140,43 @@ fn wrappers(planned: &[Planned]) -> Vec<String> {
     wrappers
 }
 
-/// All objects, those with most accesses to memory first.
-fn planned(model: &Model<'_>, assignment: &Assignment<'_>, weights: &[Weight]) -> Vec<Planned> {
-    let mut order: Vec<usize> = (0..weights.len()).filter(|&n| weights[n].share > 0.0).collect();
-    order.sort_by(|&a, &b| weights[b].share.total_cmp(&weights[a].share));
-    order.into_iter().map(|n| of_object(model, assignment, n, weights[n])).collect()
+/// The layout that was chosen for each object, where a plan can name the object: alone, or together with others that are to lie alike.
+fn can_be_had(model: &Model<'_>, assignment: &Assignment<'_>) -> Vec<Layout> {
+    let objects = &model.usage.objects;
+    let mut chosen = vec![Layout::FirstTouch; objects.len()];
+    for choice in &assignment.choices {
+        chosen[choice.object] = choice.proposals[choice.chosen].layout.clone();
+    }
+    let is_had = |n: usize| {
+        let lies_alike =
+            |id: &usize| objects.iter().position(|of| of.id == *id).is_some_and(|at| chosen[at] == chosen[n]);
+        named(&objects[n], objects).is_some_and(|named| named.twins.iter().all(lies_alike))
+    };
+    (0..objects.len()).map(|n| if is_had(n) { chosen[n].clone() } else { Layout::FirstTouch }).collect()
 }
 
-fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: Weight) -> Planned {
+/// One rule for objects that have one name, which calls all of them.
+fn without_twins(planned: &mut [Planned]) {
+    for n in 1..planned.len() {
+        let (before, after) = planned.split_at_mut(n);
+        let [twin] = &after[0].objects[..] else { continue };
+        let what = |of: &Object| (of.target.clone(), of.callers.clone(), of.module.clone(), of.instances.clone());
+        let is_same = |of: &&mut Object| what(of) == what(twin) && of.policy == twin.policy;
+        if let Some(rule) = before.iter_mut().flat_map(|planned| &mut planned.objects).find(is_same) {
+            rule.name = Some(format!("{}, {}", rule.title(), twin.title()));
+            after[0].objects.clear();
+        }
+    }
+}
+
+/// All objects, those with most accesses to memory first.
+fn planned(model: &Model<'_>, assignment: &Assignment<'_>, weights: &[Weight], layouts: &[Layout]) -> Vec<Planned> {
+    let mut order: Vec<usize> = (0..weights.len()).filter(|&n| weights[n].share > 0.0).collect();
+    order.sort_by(|&a, &b| weights[b].share.total_cmp(&weights[a].share));
+    order.into_iter().map(|n| of_object(model, assignment, n, weights[n], &layouts[n])).collect()
+}
+
+fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: Weight, had: &Layout) -> Planned {
     let object = &model.usage.objects[n];
     let choice = assignment.choices.iter().position(|choice| choice.object == n);
     let layout = choice.map_or(&Layout::FirstTouch, |at| {
@@ -159,7 +191,7 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
     };
     let interleave = Layout::Interleave(model.latencies.memory_nodes.clone());
     let local = [&Layout::FirstTouch, &Layout::ByOwner, &interleave].map(local);
-    let named = named(object, &model.usage.objects);
+    let named = named(object, &model.usage.objects).filter(|_| had == layout);
     let case = Case {
         object,
         weight,

@@ -14,6 +14,8 @@ pub struct Named {
     pub module: Option<String>,
     /// Function that allocates for others.
     pub wrapper: Option<String>,
+    /// Ids of the objects that the name means too: several are allocated on one line by the same callers.
+    pub twins: Vec<usize>,
 }
 
 /// How a plan names an object; `None` if nothing tells it from all others, or its name is not of one line.
@@ -31,7 +33,7 @@ pub fn named(object: &ObjectUse, all: &[ObjectUse]) -> Option<Named> {
 }
 
 fn names(object: &ObjectUse, all: &[ObjectUse]) -> Option<Named> {
-    let alone = |target| Named { target, callers: Vec::new(), module: None, wrapper: None };
+    let alone = |target| Named { target, callers: Vec::new(), module: None, wrapper: None, twins: Vec::new() };
     let others = || all.iter().filter(|other| other.id != object.id && other.kind == object.kind);
     match object.kind.as_str() {
         "static" => {
@@ -44,11 +46,13 @@ fn names(object: &ObjectUse, all: &[ObjectUse]) -> Option<Named> {
             let site = object.site.as_ref()?;
             let place = Some(place(site)?);
             let target = if object.kind == "heap" { Target::Heap(place) } else { Target::Map(place) };
-            let twins: Vec<&CallSite> =
-                others().filter_map(|other| other.site.as_ref()).filter(|other| is_same_place(other, site)).collect();
-            let callers = if twins.is_empty() { Vec::new() } else { vec![caller(site, &twins)?] };
+            let at_place = |other: &&ObjectUse| other.site.as_ref().is_some_and(|other| is_same_place(other, site));
+            let twins: Vec<&ObjectUse> = others().filter(at_place).collect();
+            let sites: Vec<&CallSite> = twins.iter().filter_map(|other| other.site.as_ref()).collect();
+            let caller = if sites.is_empty() { None } else { caller(site, &sites) };
+            let twins = if caller.is_some() { Vec::new() } else { twins.iter().map(|other| other.id).collect() };
             let wrapper = Some(site.via.clone()).filter(|via| !via.is_empty());
-            Some(Named { callers, wrapper, ..alone(target) })
+            Some(Named { callers: caller.into_iter().collect(), wrapper, twins, ..alone(target) })
         }
         _ => None,
     }

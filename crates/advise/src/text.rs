@@ -25,7 +25,7 @@ pub fn text(plan: &Plan, planned: &[Planned], findings: &PlanFindings) -> String
             text += &of_object(object);
         }
     }
-    let left = planned.iter().filter(|planned| planned.objects.is_empty());
+    let left = planned.iter().filter(|planned| planned.objects.is_empty() && planned.advice.policy.is_empty());
     let left: Vec<&ObjectAdvice> =
         left.map(|planned| &planned.advice).filter(|of| of.verdict != Verdict::Cold).collect();
     if !left.is_empty() {

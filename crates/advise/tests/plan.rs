@@ -71,3 +71,26 @@ fn the_recorded_run_is_predicted_as_it_was() {
     assert!((first.time_s / times.wall_s - 1.0).abs() < 1e-4, "{} of {}", first.time_s, times.wall_s);
     assert_eq!(PAGE, times.page_bytes);
 }
+
+/// Two arrays of one line have one name in a plan: one rule if both are to lie alike, else none.
+#[test]
+fn arrays_of_one_line_are_placed_together() {
+    let both = |second: fn(u64) -> usize| {
+        let mut counts = usage(4, MemorySource::CacheModel);
+        object(&mut counts, "a", 1024, |_| 0, |page| vec![((page / 256) as usize, 1e5)]);
+        object(&mut counts, "b", 1024, |_| 0, move |page| vec![(second(page), 9e4)]);
+        let site = counts.objects[0].site.clone();
+        counts.objects[1].site = site;
+        plan(&counts, &machine(4), &Options::default()).expect("a plan")
+    };
+    let alike = both(|page| (page / 256) as usize);
+    let [rule] = &alike.plan.objects[..] else { panic!("{:#?}", alike.plan.objects) };
+    assert_eq!(rule.name.as_deref(), Some("a, b"));
+    assert!(alike.findings.planned.remote_share < 0.01, "{:?}", alike.findings.planned);
+    assert_eq!(read_back(&alike.findings.toml), alike.plan);
+    let apart = both(|page| 3 - (page / 256) as usize);
+    assert!(apart.plan.objects.is_empty(), "{:#?}", apart.plan.objects);
+    // What is not placed brings nothing.
+    assert!(apart.findings.planned.remote_share > 0.7, "{:?}", apart.findings.planned);
+    assert!(apart.findings.objects.iter().all(|object| object.verdict == Verdict::Unplaceable));
+}
