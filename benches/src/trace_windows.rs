@@ -1,4 +1,4 @@
-//! What it costs to follow threads for moments (`record --windows`): wall time of loops of `benches/programs/ablation.c`, timed by
+//! Cost of trace windows (`record --windows`): wall time of loops of `benches/programs/ablation.c`, timed by
 //! themselves, natively, recorded and recorded with trace windows in turn in each round.
 
 use std::ffi::OsString;

@@ -14,7 +14,7 @@ pub struct Blocks {
     pub nodes: Vec<usize>,
     /// Share of the accesses at pages of their own node, every page counted alike.
     pub local_share: f64,
-    /// Whether the order is that of the nodes, from any of them on.
+    /// True if blocks follow the order of the nodes, starting at any node.
     pub is_turned: bool,
 }
 

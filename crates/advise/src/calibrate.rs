@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::predict::{Candidate, total};
 use crate::time::Otherwise;
 
-/// What measured runs say of a program.
+/// Compute time and memory overlap of a program, solved from measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// Seconds of wall time without accesses to memory.

@@ -21,7 +21,7 @@ pub const COLD: f64 = 0.01;
 pub const SMALL_BYTES: u64 = 256 << 10;
 /// Fewer samples say nothing of an object's use: a share has an error of 18 points (95 %) at 30.
 pub const FEWEST_SAMPLES: u64 = 30;
-/// What simplicity may cost, as a part of the run's time.
+/// Extra run time that a simpler policy may cost, as a part of the run's time.
 pub const SIMPLER: f64 = 0.01;
 /// Rounds over all objects: mostly the second changes nothing.
 const ROUNDS: usize = 4;
@@ -33,7 +33,7 @@ const MEAN: f64 = 0.01;
 pub struct Choice {
     /// Index of the object in the recording.
     pub object: usize,
-    /// What can be chosen, simplest first.
+    /// Candidate layouts, simplest first.
     pub proposals: Vec<Proposal>,
     /// Accesses under each.
     pub traffic: Vec<Traffic>,
@@ -58,18 +58,18 @@ pub enum Standing {
     FewSamples,
 }
 
-/// What an object is to the run.
+/// Weight of an object in the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weight {
     /// Share of all accesses to memory.
     pub share: f64,
     /// Samples at accesses to memory.
     pub samples: u64,
-    /// Whether it has a choice.
+    /// Why the object has a choice of layouts, or none.
     pub standing: Standing,
 }
 
-/// What each object is to the run.
+/// Weight of each object in the run.
 pub fn weigh(model: &Model<'_>) -> Vec<Weight> {
     let of = |object: &ObjectUse| object.instances.iter().map(memory).sum::<f64>();
     let all: f64 = model.usage.objects.iter().map(of).sum();
@@ -189,7 +189,7 @@ impl<'a> Assignment<'a> {
         self.model.cost(self.setting.thread_nodes, traffic, Otherwise::default()).time_s
     }
 
-    /// What is to be least: the time, and a little of the threads' mean time.
+    /// Objective to minimise: the time, and a little of the threads' mean time.
     pub fn goal(&self, traffic: &Traffic) -> f64 {
         let cost = self.model.cost(self.setting.thread_nodes, traffic, Otherwise::default());
         let threads = self.model.demand.included.iter().filter(|&&is| is).count().max(1);
@@ -214,7 +214,7 @@ impl<'a> Assignment<'a> {
         others
     }
 
-    /// Whether the nodes have room.
+    /// True if the nodes have room.
     fn fits(&self, n: usize, to: usize) -> bool {
         let choice = &self.choices[n];
         let has_room = |node: usize| {

@@ -13,7 +13,7 @@ use crate::latencies::Latencies;
 use crate::options::Options;
 use crate::traffic::Share;
 
-/// What each phase needs of the machine.
+/// Compute time and memory accesses of each phase.
 #[derive(Clone, Debug)]
 pub struct Demand {
     /// Number of phases, at least 1.
@@ -32,7 +32,7 @@ pub struct Demand {
     pub stall_error: Vec<f64>,
     /// Loads that a thread has under way at once; of stall times 1, they hold it already.
     pub overlap: f64,
-    /// What is assumed.
+    /// Assumptions, one sentence each.
     pub assumptions: Vec<String>,
     source: MemorySource,
     /// Nanoseconds of a load in the recording: `[(phase * threads + thread) * (nodes + 1) + node of the page, or nodes]`.
@@ -78,7 +78,7 @@ impl Demand {
         Ok(demand)
     }
 
-    /// What one use of a page stands for.
+    /// Misses and waiting time of one use of a page.
     pub fn share(&self, page: &PageUse, of: &PageThreadUse) -> Share {
         let row = (of.phase * self.threads + of.thread) * (self.recorded_nodes + 1);
         let node = page.node.filter(|&node| node < self.recorded_nodes).unwrap_or(self.recorded_nodes);

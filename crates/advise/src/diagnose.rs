@@ -1,4 +1,4 @@
-//! What is wrong with an object, in one sentence, and which line to change.
+//! Diagnosis of an object in a few words, and the line to change.
 
 use numamma_findings::{FirstTouch, LineToChange, ObjectUse};
 
@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::policy::words;
 use crate::target::file_name;
 
-/// What a sentence needs to know.
+/// Facts about an object that its diagnosis uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
     /// The object.

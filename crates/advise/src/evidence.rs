@@ -1,4 +1,4 @@
-//! Who uses which part of an object: shares of pages by node, summed up so that any range is two look-ups.
+//! Use of an object by node: shares of pages by node, summed up so that any range is two look-ups.
 //!
 //! A page is one piece of evidence, however many samples it has: if owners of pages were drawn at random, all samples of a page would
 //! agree all the same.

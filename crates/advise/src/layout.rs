@@ -45,7 +45,7 @@ pub enum Layout {
     ByOwner,
 }
 
-/// What layouts depend on.
+/// Machine, thread placement and page size that a layout is computed for.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
     /// Bytes of a page in the recording.

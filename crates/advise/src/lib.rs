@@ -1,4 +1,4 @@
-//! What placements cost on a machine, and which is best. Pure: the use of memory in a run and a machine in, numbers and a plan out.
+//! Predicted cost of placements on a machine, and the best placement. Pure: the use of memory in a run and a machine in, numbers and a plan out.
 //!
 //! ```text
 //!   Usage ── demand ──> misses, compute time          machine ── latencies ──> idle latencies, queues

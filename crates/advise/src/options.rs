@@ -1,4 +1,4 @@
-//! What a prediction or a plan is asked for.
+//! Options of a prediction or a plan.
 
 use numamma_topology::MachineModel;
 

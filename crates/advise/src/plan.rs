@@ -32,9 +32,9 @@ pub struct PlanAdvice {
 /// One object as the plan has it.
 #[derive(Debug)]
 pub struct Planned {
-    /// What is said about it.
+    /// Advice about the object.
     pub advice: ObjectAdvice,
-    /// What the plan says; empty if it stays where it is touched first.
+    /// Rules of the plan; empty if it stays where it is touched first.
     pub objects: Vec<Object>,
     /// A wrapper that the plan must know.
     pub wrapper: Option<String>,
@@ -107,7 +107,7 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })
 }
 
-/// What a comparison will hold the plan to.
+/// Prediction that `numamma compare --plan` checks.
 fn predicted(findings: &PlanFindings) -> Predicted {
     // Seconds of accesses to memory alone are no run time.
     let time = |seconds: f64| (!findings.memory_only).then_some((seconds * 1e6).round() / 1e6);

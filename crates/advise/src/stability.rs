@@ -1,4 +1,4 @@
-//! Whether other samples of the same run would have led to the same choice.
+//! Stability of a choice under resampling of the run's samples.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a plan calls an object: names that survive a build anew and another address space.
+//! Names of objects in a plan: names that survive a build anew and another address space.
 
 use numamma_findings::{CallSite, ObjectUse};
 use numamma_plan::{Site, Target};

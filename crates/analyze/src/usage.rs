@@ -140,7 +140,7 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
     })
 }
 
-/// What a thread waited for memory.
+/// Time that a thread waited for memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stall {
     seconds: f64,
@@ -273,14 +273,14 @@ impl Costs {
         }
     }
 
-    /// Whether samples show stalls at all: each access has its share of them on a processor that is not emulated.
+    /// True if samples show stalls at all: each access has its share of them on a processor that is not emulated.
     fn shows_stalls(&self) -> bool {
         let stalled = self.stalled.values().sum::<i64>() as f64;
         let others = self.others.values().flat_map(FxHashMap::values).sum::<i64>() as f64;
         stalled > NO_STALLS * (stalled + others)
     }
 
-    /// What an instruction takes that waits for nothing.
+    /// Part of each stalled instruction's time that is waiting.
     fn hits(self) -> Hits {
         let mean = |by_ip: &FxHashMap<i64, i64>| by_ip.values().sum::<i64>() as f64 / by_ip.len() as f64;
         let functions = self.functions;

@@ -19,13 +19,13 @@ pub struct PlanFindings {
     pub now: Prediction,
     /// The run under the plan.
     pub planned: Prediction,
-    /// Whether times hold memory accesses alone.
+    /// True if times hold memory accesses alone.
     pub memory_only: bool,
-    /// What is assumed because it is not known, one sentence each.
+    /// Assumptions in place of unknown numbers, one sentence each.
     pub assumptions: Vec<String>,
 }
 
-/// What is said about an object.
+/// Verdict on an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -53,7 +53,7 @@ pub struct ObjectAdvice {
     pub id: usize,
     /// Name in reports.
     pub name: String,
-    /// What is said about it.
+    /// Verdict.
     pub verdict: Verdict,
     /// The reason, in one sentence.
     pub diagnosis: String,
@@ -99,6 +99,6 @@ pub struct LineToChange {
     pub file: String,
     /// Line.
     pub line: u32,
-    /// What to do.
+    /// Change to make.
     pub change: String,
 }

@@ -1,4 +1,4 @@
-//! What a placement would cost on a machine: the result of `numamma predict`.
+//! Predicted cost of placements on a machine: the result of `numamma predict`.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Predictions {
     pub measured_s: Option<f64>,
     /// One for each placement, in the order in which they were asked for.
     pub candidates: Vec<Prediction>,
-    /// What is assumed because it is not known, one sentence each.
+    /// Assumptions in place of unknown numbers, one sentence each.
     pub assumptions: Vec<String>,
 }
 

@@ -50,7 +50,7 @@ pub enum MemorySource {
 pub struct ThreadUse {
     /// Thread number, as everywhere.
     pub thread: usize,
-    /// Whether it is of the process whose objects are advised on; others are in no prediction.
+    /// Process of the thread. Predictions cover one process.
     pub process: usize,
     /// Seconds of CPU time, without loops that wait for another thread; of counts (exact sampler) the native time is not known: `None`.
     pub busy_s: Option<f64>,
@@ -77,7 +77,7 @@ pub struct ObjectUse {
     pub module: Option<String>,
     /// Where it was allocated.
     pub site: Option<CallSite>,
-    /// Who touched its pages first, most pages first.
+    /// First touches of its pages, most pages first.
     pub first_touch: Vec<FirstTouch>,
     /// Its instances that use more than a few pages, oldest first.
     pub instances: Vec<InstanceUse>,
@@ -111,7 +111,7 @@ pub struct PageUse {
     pub by_thread: Vec<PageThreadUse>,
 }
 
-/// What one thread did with one page.
+/// Use of one page by one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PageThreadUse {
     /// Thread number.

@@ -1,4 +1,4 @@
-//! What was measured, and the model that it makes.
+//! Measured numbers, and the model made of them.
 
 use numamma_topology::{Contention, LatencyUnknown, Machine, MachineModel};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::estimate::Estimate;
 /// From CPUs of one node to memory of another; what could not be measured is `None`.
 pub type Matrix = Vec<Vec<Option<Estimate>>>;
 
-/// What was measured.
+/// Measured numbers of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurement {
     /// `quick` or `full`.
@@ -45,7 +45,7 @@ pub struct Measurement {
     pub footprints: Vec<Footprint>,
     /// The caches that this shows.
     pub caches: Vec<CacheStep>,
-    /// What limits the measurement, one sentence each.
+    /// Limits of the measurement, one sentence each.
     pub notes: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use crate::system::{deep, run_on, thread_time};
 /// Bytes between two looks at whether to stop: little also where each byte takes microseconds, as copies do in an emulator.
 const BLOCK: usize = 4 << 10;
 
-/// What a thread does with its memory.
+/// Access pattern of a thread: read, write or copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,

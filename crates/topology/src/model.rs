@@ -1,4 +1,4 @@
-//! What the cost model needs to know of a machine: nodes, latencies, bandwidths, contention.
+//! Model of a machine, as predictions use it: nodes, latencies, bandwidths, contention.
 //!
 //! A model is measured (`numamma machine --measure`), read from a machine file (docs/MACHINE.md), or derived from what the
 //! firmware says. What is not known is `None`, never a guess.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineModel {
-    /// What people call it: `amd-8x6`.
+    /// Name, such as `amd-8x6`.
     pub name: String,
     /// Where the numbers come from: a publication, or "measured" with the date.
     pub source: String,
