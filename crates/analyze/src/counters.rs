@@ -28,6 +28,8 @@ pub struct Count {
     pub rows: u64,
     /// Accesses whose number stands on no basis.
     pub without_basis: f64,
+    /// Nanoseconds of them.
+    pub without_basis_cost: i64,
     /// Accesses that trace windows count, where nothing is drawn from an instruction's samples.
     pub followed: f64,
 }
@@ -44,6 +46,7 @@ impl Count {
             self.followed += if followed { accesses * ways(row) } else { 0.0 };
             if row.basis < 0 {
                 self.without_basis += accesses * ways(row);
+                self.without_basis_cost += row.cost;
             }
         }
         let memory = f64::from(row.memory.max(0.0));

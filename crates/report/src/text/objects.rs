@@ -43,6 +43,7 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         Column::right(if access == Access::Write { "" } else { "Reads" }, 4),
         Column::right(if access == Access::Read { "" } else { "Writes" }, 4),
         Column::right("Access", 5),
+        Column::right("", 5),
         Column::right("Memory", 0),
         Column::right("Remote", 0),
         Column::left("Threads", 7),
@@ -126,6 +127,10 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
                 units::percent(access_share),
                 noun(access)
             )),
+        },
+        match object.accesses.is_cost_only() || access != Access::All {
+            true => Cell::default(),
+            false => Cell::new(error(object.accesses.error, page)).style(Style::Dim),
         },
         Cell::new(object.memory.map(|of| memory(&of)).unwrap_or_default()),
         remote(selection, object, page),
