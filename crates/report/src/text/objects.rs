@@ -43,7 +43,6 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         Column::right(if access == Access::Write { "" } else { "Reads" }, 4),
         Column::right(if access == Access::Read { "" } else { "Writes" }, 4),
         Column::right("Access", 5),
-        Column::right("", 5),
         Column::right("Memory", 0),
         Column::right("Remote", 0),
         Column::left("Threads", 7),
@@ -122,15 +121,12 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         count(access != Access::Read, object.accesses.writes, "writes"),
         match object.accesses.is_cost_only() {
             true => Cell::new(COST_ONLY).phrase(COST_ONLY),
-            false => Cell::new(units::percent(access_share)).phrase(format!(
-                "{} of {}",
-                units::percent(access_share),
-                noun(access)
-            )),
-        },
-        match object.accesses.is_cost_only() || access != Access::All {
-            true => Cell::default(),
-            false => Cell::new(error(object.accesses.error, page)).style(Style::Dim),
+            false => {
+                // That of reads or writes alone is not known.
+                let half = object.accesses.error.filter(|half| access == Access::All && *half >= 0.0005);
+                let text = format!("{} {}", units::percent(access_share), error(half, page));
+                Cell::new(text.trim_end()).phrase(format!("{} of {}", text.trim_end(), noun(access)))
+            }
         },
         Cell::new(object.memory.map(|of| memory(&of)).unwrap_or_default()),
         remote(selection, object, page),
