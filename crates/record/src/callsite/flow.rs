@@ -391,7 +391,7 @@ impl State {
         if let Some(rule) = module.frame_rule(pc)
             && let Some(register) = general(rule.register)
         {
-            registers[usize::from(register)] = Some((Base::Frame, -rule.offset));
+            registers[usize::from(register)] = Some((Base::Frame, rule.offset.wrapping_neg()));
         }
         Self { registers, memory: Vec::new() }
     }
@@ -430,11 +430,12 @@ impl State {
     }
 
     fn store(&mut self, address: Value, value: Option<Value>) {
-        self.memory.retain(|((base, at), _)| *base != address.0 || (at - address.1).abs() >= 8);
+        self.memory.retain(|((base, at), _)| *base != address.0 || at.abs_diff(address.1) >= 8);
         if let (Base::Frame, Some((base, from))) = (address.0, value) {
             // What lies behind a pointer lies behind the variable that holds it now.
-            let behind = |((of, at), held): &(Value, Value)| (*of == base).then_some((at - from, *held));
-            let also: Vec<(i64, Value)> = self.memory.iter().filter_map(behind).collect();
+            let held_behind =
+                |((of, at), held): &(Value, Value)| Some((at.checked_sub(from).filter(|_| *of == base)?, *held));
+            let also: Vec<(i64, Value)> = self.memory.iter().filter_map(held_behind).collect();
             self.memory.extend(also.into_iter().map(|(at, held)| ((Base::AtFrame(address.1), at), held)));
         }
         self.memory.extend(value.map(|value| (address, value)));
@@ -544,4 +545,22 @@ impl State {
 pub fn general(dwarf: u16) -> Option<u8> {
     const NUMBERS: [u8; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
     NUMBERS.get(usize::from(dwarf)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Code that never runs, and data between functions, may compute with any number.
+    #[test]
+    fn addresses_at_the_ends_are_no_fault() {
+        let mut state = State { registers: [None; 16], memory: Vec::new() };
+        for (base, offset) in
+            [(Base::Image, i64::MAX), (Base::Image, i64::MIN), (Base::Frame, i64::MIN), (Base::Frame, 8)]
+        {
+            state.store((base, offset), Some((Base::Image, i64::MAX)));
+            state.store((base, offset), Some((Base::Image, i64::MIN)));
+        }
+        assert_eq!(state.load((Base::Frame, 8)), Some((Base::Image, i64::MIN)));
+    }
 }
