@@ -6,7 +6,7 @@ use numamma_topology::MachineModel;
 use crate::error::AdviseError;
 use crate::model::Model;
 use crate::options::Options;
-use crate::predict::{Candidate, total};
+use crate::predict::{Candidate, total, usual};
 use crate::time::Otherwise;
 
 /// Compute time and memory overlap of a program, solved from measured runs.
@@ -16,6 +16,26 @@ pub struct Calibration {
     pub compute_s: f64,
     /// Loads that a thread has under way at once, at least 1.
     pub overlap: f64,
+}
+
+/// [`calibrate`], with placements by the names that predictions have; words may be joined by hyphens (`first-touch`).
+///
+/// # Errors
+/// As [`calibrate`]; if there is no such placement.
+pub fn calibrate_by_name(
+    usage: &Usage,
+    machine: &MachineModel,
+    options: &Options,
+    runs: &[(String, f64)],
+) -> Result<Calibration, AdviseError> {
+    let known = usual(&Model::new(usage, machine, &Options { calibration: None, ..options.clone() })?)?;
+    let candidate = |(name, measured): &(String, f64)| {
+        let of = known.iter().find(|candidate| candidate.name == name.replace('-', " "));
+        let names = || known.iter().map(|of| of.name.replace(' ', "-")).collect::<Vec<_>>().join(", ");
+        let missing = || AdviseError::Option(format!("no placement {name}; there are {}", names()));
+        of.map(|of| (of.clone(), *measured)).ok_or_else(missing)
+    };
+    calibrate(usage, machine, options, &runs.iter().map(candidate).collect::<Result<Vec<_>, _>>()?)
 }
 
 /// Solves measured = compute + memory / overlap. One run tells one of the two: compute time if loads wait one after the other, or

@@ -40,7 +40,7 @@ mod time;
 mod traffic;
 mod weights;
 
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, calibrate, calibrate_by_name};
 pub use error::AdviseError;
 pub use layout::Layout;
 pub use options::{Affinity, Options, Pages, ThreadPlacement};

@@ -77,7 +77,7 @@ pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Resu
 }
 
 /// As recorded where the machine has the nodes, then the policies for all objects alike.
-fn usual(model: &Model<'_>) -> Result<Vec<Candidate>, AdviseError> {
+pub fn usual(model: &Model<'_>) -> Result<Vec<Candidate>, AdviseError> {
     let threads = match &model.options.threads {
         ThreadPlacement::Best => ThreadPlacement::Compact,
         placement => placement.clone(),

@@ -271,6 +271,10 @@ pub struct Question {
     /// Memory has pages of 2 MiB
     #[arg(long)]
     pub huge: bool,
+    /// For recordings of counts: seconds that the program took on the machine under a placement, first-touch=81.2, or a recording
+    /// of it there without a plan; repeatable
+    #[arg(long, value_name = "PLACEMENT=SECONDS|DIR", value_parser = NonEmptyStringValueParser::new())]
+    pub calibrate: Vec<String>,
     /// Form of the answer
     #[arg(long, default_value = "text", value_parser = PossibleValuesParser::new(["text", "json"]).try_map(|s| s.parse::<Format>()))]
     pub format: Format,

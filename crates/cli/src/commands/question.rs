@@ -39,9 +39,23 @@ impl Subject {
             None => ThreadPlacement::Best,
         };
         let pages = if question.huge { Pages::Huge } else { Pages::Small };
-        let options = Options { threads, pages, recorded, thread_count: question.threads, ..Options::default() };
+        let mut options = Options { threads, pages, recorded, thread_count: question.threads, ..Options::default() };
+        if !question.calibrate.is_empty() {
+            let runs: Vec<_> = question.calibrate.iter().map(|text| measured(text)).collect::<Result<_, _>>()?;
+            options.calibration = Some(numamma_advise::calibrate_by_name(&usage, &machine, &options, &runs)?);
+        }
         Ok(Self { usage, machine, options, assumptions })
     }
+}
+
+/// A placement and the seconds of a run under it: `first-touch=81.2`, or the wall time of a recording.
+fn measured(text: &str) -> Result<(String, f64), Failure> {
+    if let Some((placement, seconds)) = text.split_once('=') {
+        let wrong = || Failure::new(format!("--calibrate {text}: {seconds} is no number of seconds"));
+        return Ok((placement.to_owned(), seconds.trim_end_matches('s').parse().map_err(|_| wrong())?));
+    }
+    let run = Analysis::new(&Dataset::open(Path::new(text))?)?.findings().run.wall_s;
+    Ok(("first-touch".to_owned(), run))
 }
 
 /// This machine, if it was measured and the run was recorded on it.

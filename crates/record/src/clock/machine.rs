@@ -46,6 +46,14 @@ impl Machine {
         self.set(r, Some(value), true);
     }
 
+    /// Takes what `other` knows of the same moment, and this one does not.
+    pub fn join(&mut self, other: &Machine) {
+        let new = other.known & !self.known;
+        for r in (0..16).filter(|r| new >> r & 1 == 1) {
+            self.learn(r, other.general[usize::from(r)]);
+        }
+    }
+
     fn value(&self, v: Value) -> Option<u64> {
         match v {
             Value::Register(r) => self.register(r),

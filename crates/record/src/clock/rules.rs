@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::choice::chosen;
 use super::frame::Frame;
-use super::lift::{Code, Effect, Operand};
+use super::lift::{Code, Effect, Op, Operand};
 use super::machine::Machine;
 use super::spin::Rounds;
 
@@ -18,6 +18,9 @@ const FORWARD_LIMIT: usize = 96;
 
 /// Instructions of a block before a sample that are undone, and executed once more: of one that goes on and on the last ones tell.
 const MOST_REPLAYED: usize = 512;
+
+/// Indices are smaller; pointers to memory of a position-independent program are not.
+const LEAST_POINTER: u64 = 1 << 32;
 
 /// An access that a sample shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +76,10 @@ pub fn accesses(
     if code.whole && at > 0 && code.ops[at - 1].enters_kernel {
         return Rule::None;
     }
-    let blamed = before(code, at, (machine, stack)).map_or_else(|| forward(code, at, machine), Ok);
+    let blamed = match before(code, at, (machine, stack)) {
+        Some(blamed) => blamed,
+        None => forward(code, at, machine),
+    };
     // The block of what stalled is the block that the thread was in.
     let center = match blamed {
         Ok(Found { op, rule: Rule::Before, .. }) => op,
@@ -86,13 +92,16 @@ pub fn accesses(
     blamed.map_or_else(|why| why, |found| found.rule)
 }
 
-/// The access of the instruction before, or of a repeated string instruction that was interrupted half-way.
-fn before(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Option<Found> {
+/// The access of the instruction before, or of a repeated string instruction that was interrupted half-way; `None`: these access nothing,
+/// or another one may have come before.
+///
+/// Where that instruction loads and its address is lost, the next access is no substitute: it would take the time of one that took it.
+fn before(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Option<Result<Found, Rule>> {
     let found = |op: usize, addr, operand| Found { op, operand, addr, rule: Rule::Before, accesses: 0.0 };
     let here = &code.ops[at];
     if here.repeats {
         let operand = here.operands[0]?;
-        return machine.address(&operand).map(|addr| found(at, addr, operand));
+        return machine.address(&operand).map(|addr| Ok(found(at, addr, operand)));
     }
     if !code.whole || at == 0 || here.leader {
         return None;
@@ -102,20 +111,35 @@ fn before(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Option
     earlier.unstep(&code.ops[at - 1]);
     let loaded = || replayed(code, at, (machine, stack)).address(&operand);
     if let Some(addr) = earlier.address(&operand).or_else(loaded) {
-        return Some(found(at - 1, addr, operand));
+        return Some(Ok(found(at - 1, addr, operand)));
     }
-    let addr = again(code, at, machine).or_else(|| by_base(&operand, &earlier))?;
-    Some(Found { rule: Rule::Forward, ..found(at - 1, addr, operand) })
+    let addr = again(code, at, machine).or_else(|| by_base(&operand, &earlier)).ok_or(Rule::AddressUnknown);
+    Some(addr.map(|addr| Found { rule: Rule::Forward, ..found(at - 1, addr, operand) }))
 }
 
-/// Registers before the instruction in front of `at`, as far as they can be had by executing its block once more.
+/// Registers before the instruction in front of `at`, as far as they can be had by executing its block once more. In
+/// `and rbx,rdx; mov rcx,rbx; mov rcx,[rdi+rcx]` what rbx was is lost, but it holds what it became.
 fn replayed(code: &Code, at: usize, (machine, stack): (&Machine, &[u8])) -> Machine {
     let (first, _) = code.block(at - 1);
     let first = first.max(at.saturating_sub(MOST_REPLAYED));
     let (mut earlier, mut frame) = (*machine, Frame::new(machine, stack));
-    code.ops[first..at].iter().rev().for_each(|op| frame.unstep(op, &mut earlier));
-    code.ops[first..at - 1].iter().for_each(|op| frame.step(op, &mut earlier));
+    let undone = undone(&code.ops[first..at], &mut earlier, &mut frame);
+    for (op, at_sample) in code.ops[first..at - 1].iter().zip(&undone[1..]) {
+        frame.step(op, &mut earlier);
+        earlier.join(at_sample);
+    }
     earlier
+}
+
+/// Undoes instructions, the last one first. Returns what is known before each of them.
+fn undone(ops: &[Op], machine: &mut Machine, frame: &mut Frame<'_>) -> Vec<Machine> {
+    let mut before = Vec::with_capacity(ops.len());
+    for op in ops.iter().rev() {
+        frame.unstep(op, machine);
+        before.push(*machine);
+    }
+    before.reverse();
+    before
 }
 
 /// Where the instruction before `at` accesses memory in the next round, if it overwrote what its address was made of:
@@ -147,11 +171,17 @@ fn again(code: &Code, at: usize, machine: &Machine) -> Option<u64> {
 }
 
 /// Where the array begins whose element was accessed, if the index is lost: the object, and not the page. A factor tells the index
-/// from the pointer.
+/// from the pointer; else its size does.
 fn by_base(operand: &Operand, machine: &Machine) -> Option<u64> {
-    (operand.index.is_some() && operand.scale > 1)
-        .then(|| machine.address(&Operand { index: None, ..*operand }))
-        .flatten()
+    let base = machine.address(&Operand { index: None, ..*operand });
+    match (operand.index, operand.scale) {
+        (None, _) => None,
+        (Some(_), 2..) => base,
+        (Some(index), _) => {
+            let other = machine.address(&Operand { base: Some(index), index: None, ..*operand });
+            base.into_iter().chain(other).find(|&addr| addr >= LEAST_POINTER)
+        }
+    }
 }
 
 /// The next access in program order, through branches whose direction the flags tell, or behind which it is the same either way.
@@ -252,14 +282,13 @@ fn spread(
     // Backward from the sample, undoing what can be undone.
     let (mut earlier, mut frame) = (*machine, Frame::new(machine, stack));
     let from = first.max(at.saturating_sub(MOST_REPLAYED));
-    let mut known = true;
-    for n in (from..at.min(last + 1)).rev() {
-        frame.unstep(&code.ops[n], &mut earlier);
-        known &= add(n, &earlier);
-    }
-    // Once more from the beginning: what was loaded from the frame, and is overwritten by now.
+    let until = at.min(last + 1);
+    let undone = undone(&code.ops[from.min(until)..until], &mut earlier, &mut frame);
+    let known = (from..until).rev().fold(true, |known, n| add(n, &undone[n - from]) && known);
+    // Once more from the beginning: what was made of other registers, or loaded from the frame, and is overwritten by now.
     if !known {
-        for n in from..at.min(last + 1) {
+        for n in from..until {
+            earlier.join(&undone[n - from]);
             add(n, &earlier);
             frame.step(&code.ops[n], &mut earlier);
         }
@@ -339,6 +368,34 @@ mod tests {
         let code = [0x48, 0x89, 0xca, 0x8b, 0x14, 0x96, 0x03, 0x04, 0x8f, 0x48, 0xff, 0xc1, 0xeb, 0xf2];
         let found = run(&code, 0x1006, registers(&[(6, 0x7000), (7, 0x9000), (1, 2)]));
         assert_eq!((found[0].op, found[0].rule, found[0].addr), (1, Rule::Before, 0x7008));
+    }
+
+    #[test]
+    fn a_probe_of_a_hash_table_is_found_by_what_its_index_was_made_of() {
+        // and rbx,rdx; mov rcx,rbx; shl rcx,4; mov rcx,[rdi+rcx]; cmp rcx,rsi; mov rax,[r8]; ret: the sample stands at the cmp.
+        let code = [
+            0x48, 0x21, 0xd3, 0x48, 0x89, 0xd9, 0x48, 0xc1, 0xe1, 0x04, 0x48, 0x8b, 0x0c, 0x0f, 0x48, 0x39, 0xf1, 0x49,
+            0x8b, 0x00, 0xc3,
+        ];
+        let found = run(&code, 0x100e, registers(&[(3, 7), (2, 15), (7, 0x9000), (8, 0x5000)]));
+        assert_eq!((found[0].op, found[0].rule, found[0].addr), (3, Rule::Before, 0x9070));
+    }
+
+    #[test]
+    fn an_index_without_a_factor_is_told_from_the_pointer_by_its_size() {
+        // imul rcx,rdx; mov rcx,[rdi+rcx]; cmp rcx,rsi; ret
+        let code = [0x48, 0x0f, 0xaf, 0xca, 0x48, 0x8b, 0x0c, 0x0f, 0x48, 0x39, 0xf1, 0xc3];
+        let found = run(&code, 0x1008, registers(&[(7, 0x7f00_0000_9000)]));
+        assert_eq!((found[0].op, found[0].rule, found[0].addr), (1, Rule::Forward, 0x7f00_0000_9000));
+    }
+
+    #[test]
+    fn the_next_access_does_not_take_the_time_of_a_load_whose_address_is_lost() {
+        // mov rcx,[rcx]; cmp rcx,rsi; mov rax,[r8]; ret: the sample stands at the cmp.
+        let code = Code::decode(&[0x48, 0x8b, 0x09, 0x48, 0x39, 0xf1, 0x49, 0x8b, 0x00, 0xc3], 0x1000, true);
+        let machine = Machine::new(registers(&[(8, 0x5000)]), 0, 0, None);
+        let rule = accesses(&code, &mut Recovery::default(), 1, (&machine, &[]), &mut Vec::new());
+        assert_eq!(rule, Rule::AddressUnknown);
     }
 
     #[test]
