@@ -34,6 +34,28 @@ impl Evidence {
                 }
             }
         }
+        Self::sums(units, nodes, before)
+    }
+
+    /// Of one instance, with threads in the place of nodes, and as many pages in each unit as leave no more than `most` units. Returns the
+    /// pages of a unit, too.
+    pub fn of_threads(instance: &InstanceUse, threads: usize, most: usize) -> (Self, u64) {
+        let pages = instance.pages.iter().map(|page| page.page + 1).max().unwrap_or(0);
+        let each = pages.div_ceil(most as u64).max(1);
+        let units = pages.div_ceil(each) as usize;
+        let mut before = vec![0.0; (units + 1) * threads];
+        for page in &instance.pages {
+            let all: f64 = page.by_thread.iter().map(|of| of.memory).sum();
+            let row = ((page.page / each) as usize + 1) * threads;
+            for of in page.by_thread.iter().filter(|of| of.memory > 0.0) {
+                before[row + of.thread] += of.memory / all;
+            }
+        }
+        (Self::sums(units, threads, before), each)
+    }
+
+    /// `before`: of each page, in the row behind it.
+    fn sums(units: usize, nodes: usize, mut before: Vec<f64>) -> Self {
         for at in nodes..before.len() {
             before[at] += before[at - nodes];
         }

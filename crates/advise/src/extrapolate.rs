@@ -9,10 +9,14 @@ use std::borrow::Cow;
 use numamma_findings::{InstanceUse, ObjectUse, PageThreadUse, PageUse, ThreadUse, Usage};
 
 use crate::error::AdviseError;
+use crate::evidence::Evidence;
 use crate::random::Random;
+use crate::runs::runs;
 
 /// Most threads to predict for: Linux has 32,768 process ids by default.
 const MOST: usize = 32_768;
+/// Parts of an instance whose owners are told apart.
+const MOST_UNITS: usize = 8192;
 
 /// The recording as of `count` threads, and what is assumed; itself if that is what it has.
 pub fn extrapolate(usage: &Usage, count: Option<usize>) -> Result<(Cow<'_, Usage>, Vec<String>), AdviseError> {
@@ -42,7 +46,7 @@ pub fn extrapolate(usage: &Usage, count: Option<usize>) -> Result<(Cow<'_, Usage
             ));
         }
         for instance in &mut object.instances {
-            divide(instance, ratio);
+            divide(instance, usage.threads.len(), ratio);
         }
     }
     Ok((Cow::Owned(predicted), notes))
@@ -119,12 +123,12 @@ fn only_user(instance: &InstanceUse) -> Option<usize> {
 }
 
 /// Gives the uses of an instance to the new threads.
-fn divide(instance: &mut InstanceUse, ratio: f64) {
+fn divide(instance: &mut InstanceUse, threads: usize, ratio: f64) {
     let one_user = only_user(instance);
-    let owners: Vec<Option<usize>> = instance.pages.iter().map(owner).collect();
+    let owned = owned(instance, threads);
     let touchers: Vec<Option<usize>> = instance.pages.iter().map(|page| page.first_touch).collect();
     let one_toucher = touchers.windows(2).all(|pair| pair[0] == pair[1]);
-    let (places, touch_places) = (places(&owners), places(&touchers));
+    let touch_places = places(&touchers);
     let new = |thread: usize, place: f64| ((thread as f64 + place) * ratio) as usize;
     let mut random = Random::new(instance.instance);
     for (n, page) in instance.pages.iter_mut().enumerate() {
@@ -132,9 +136,9 @@ fn divide(instance: &mut InstanceUse, ratio: f64) {
         page.first_touch = page.first_touch.map(|thread| new(thread, touch_place));
         let mut uses: Vec<PageThreadUse> = Vec::with_capacity(page.by_thread.len());
         for of in &page.by_thread {
-            let place = match owners[n] {
+            let place = match owned[n] {
                 _ if one_user.is_some() => 0.0,
-                Some(owner) if owner == of.thread => places[n],
+                Some((owner, place)) if owner == of.thread => place,
                 _ => random.share(),
             };
             uses.push(PageThreadUse { thread: new(of.thread, place), ..*of });
@@ -144,11 +148,17 @@ fn divide(instance: &mut InstanceUse, ratio: f64) {
     }
 }
 
-/// The thread with more than half of a page's accesses.
-fn owner(page: &PageUse) -> Option<usize> {
-    let all: f64 = page.by_thread.iter().map(|of| of.memory).sum();
-    let of = |thread: usize| page.by_thread.iter().filter(|of| of.thread == thread).map(|of| of.memory).sum::<f64>();
-    page.by_thread.iter().map(|of| of.thread).find(|&thread| of(thread) > 0.5 * all)
+/// Of each page, the thread in whose range it lies and where in that range, from 0 to below 1; `None` where threads share it. A page with one
+/// sample has one thread, and tells nothing by itself: pages of random accesses would all lie in the middle of a range of one page.
+fn owned(instance: &InstanceUse, threads: usize) -> Vec<Option<(usize, f64)>> {
+    let (evidence, each) = Evidence::of_threads(instance, threads, MOST_UNITS);
+    let runs = runs(&evidence);
+    let place = |page: &PageUse| {
+        let at = (page.page as f64 + 0.5) / each as f64;
+        let run = &runs[runs.partition_point(|run| run.end as f64 <= at)];
+        Some((run.node?, (at - run.start as f64) / (run.end - run.start) as f64))
+    };
+    instance.pages.iter().map(place).collect()
 }
 
 /// Where each page lies among its neighbours of the same thread, from 0 to below 1.
