@@ -1,6 +1,7 @@
 //! The same run with another number of threads.
 //!
-//! Work is divided among the threads in their order, as it was: of `n` threads, thread `t` has the part from `t/n` to `(t+1)/n`. A page of
+//! Work is divided among the threads in their order, as it was: of `n` threads, thread `t` has the part from `t/n` to `(t+1)/n`; a first
+//! thread that waits for the others has none. A page of
 //! a block lies at some place in its owner's part, which belongs to one of the new threads; a page that several threads share
 //! goes to all of them. What threads have for themselves is not known for threads that were not there.
 
@@ -15,6 +16,8 @@ use crate::runs::runs;
 
 /// Most threads to predict for: Linux has 32,768 process ids by default.
 const MOST: usize = 32_768;
+/// A thread waits for the others if it does less than this part of what they do.
+const WAITS: f64 = 0.1;
 /// Parts of an instance whose owners are told apart.
 const MOST_UNITS: usize = 8192;
 
@@ -35,9 +38,9 @@ pub fn extrapolate(usage: &Usage, count: Option<usize>) -> Result<(Cow<'_, Usage
         "Predicted with {count} threads, recorded with {}: work is taken to be divided among them in their order, as it was.",
         usage.threads.len()
     )];
-    let ratio = count as f64 / usage.threads.len() as f64;
-    let mut predicted = Usage { threads: threads(usage, count), ..usage.clone() };
-    times(usage, &mut predicted, ratio);
+    let division = Division::new(usage, count);
+    let mut predicted = Usage { threads: threads(usage, &division), ..usage.clone() };
+    times(usage, &mut predicted, &division);
     for object in &mut predicted.objects {
         if is_private(object) {
             let name = &object.name;
@@ -46,17 +49,72 @@ pub fn extrapolate(usage: &Usage, count: Option<usize>) -> Result<(Cow<'_, Usage
             ));
         }
         for instance in &mut object.instances {
-            divide(instance, usage.threads.len(), ratio);
+            divide(instance, &division);
         }
     }
     Ok((Cow::Owned(predicted), notes))
 }
 
+/// Which of the new threads do the work of which recorded one.
+#[derive(Clone, Copy, Debug)]
+struct Division {
+    recorded: usize,
+    count: usize,
+    /// 1 if the first thread has no part of the common work, but waits for the others; else 0.
+    apart: usize,
+}
+
+impl Division {
+    fn new(usage: &Usage, count: usize) -> Self {
+        let apart = usize::from(count > 1 && waits_for_others(usage));
+        Self { recorded: usage.threads.len(), count, apart }
+    }
+
+    /// New threads for each recorded one.
+    fn ratio(&self) -> f64 {
+        (self.count - self.apart) as f64 / (self.recorded - self.apart) as f64
+    }
+
+    /// The new thread that has a place, from 0 to below 1, in the work of a recorded one.
+    fn new_thread(&self, recorded: usize, place: f64) -> usize {
+        if recorded < self.apart {
+            return recorded;
+        }
+        let of_others = ((recorded - self.apart) as f64 + place) * self.ratio();
+        (self.apart + of_others as usize).min(self.count - 1)
+    }
+
+    /// The recorded thread that a new one is like.
+    fn like(&self, new: usize) -> usize {
+        match new < self.apart {
+            true => new,
+            false => self.apart + (new - self.apart) * (self.recorded - self.apart) / (self.count - self.apart),
+        }
+    }
+
+    /// Part of that thread's work that it has.
+    fn share(&self, new: usize) -> f64 {
+        if new < self.apart { 1.0 } else { self.ratio().recip() }
+    }
+}
+
+/// Whether the first of several threads does next to nothing where others work: it creates them and waits.
+fn waits_for_others(usage: &Usage) -> bool {
+    let mut busy = vec![0.0; usage.threads.len()];
+    for phase in &usage.phases {
+        let several = phase.busy_s.iter().skip(1).any(|&seconds| seconds > 0.0);
+        for (sum, &seconds) in busy.iter_mut().zip(&phase.busy_s).filter(|_| several && usage.phases.len() > 1) {
+            *sum += seconds;
+        }
+    }
+    let others = busy.iter().skip(1).sum::<f64>() / busy.len().saturating_sub(1).max(1) as f64;
+    busy[0] < WAITS * others
+}
+
 /// Each new thread is like the recorded one in the same place.
-fn threads(usage: &Usage, count: usize) -> Vec<ThreadUse> {
+fn threads(usage: &Usage, division: &Division) -> Vec<ThreadUse> {
     let of = |thread: usize| {
-        let like = &usage.threads[thread * usage.threads.len() / count];
-        let share = usage.threads.len() as f64 / count as f64;
+        let (like, share) = (&usage.threads[division.like(thread)], division.share(thread));
         ThreadUse {
             thread,
             stall_s: like.stall_s.map(|s| s * share),
@@ -65,20 +123,20 @@ fn threads(usage: &Usage, count: usize) -> Vec<ThreadUse> {
             ..like.clone()
         }
     };
-    (0..count).map(of).collect()
+    (0..division.count).map(of).collect()
 }
 
 /// CPU times: what the first thread does beyond the median one is serial and stays.
-fn times(usage: &Usage, predicted: &mut Usage, ratio: f64) {
+fn times(usage: &Usage, predicted: &mut Usage, division: &Division) {
     let recorded = usage.threads.len();
     let divided = |busy: &[f64]| -> Vec<f64> {
         let mut sorted = busy.to_vec();
         sorted.sort_by(f64::total_cmp);
         let serial = (busy[0] - sorted[recorded / 2]).max(0.0);
         let of = |thread: usize| {
-            let like = thread * recorded / predicted.threads.len();
+            let like = division.like(thread);
             let own = if like == 0 { busy[0] - serial } else { busy[like] };
-            own / ratio + if thread == 0 { serial } else { 0.0 }
+            own * division.share(thread) + if thread == 0 { serial } else { 0.0 }
         };
         (0..predicted.threads.len()).map(of).collect()
     };
@@ -123,17 +181,16 @@ fn only_user(instance: &InstanceUse) -> Option<usize> {
 }
 
 /// Gives the uses of an instance to the new threads.
-fn divide(instance: &mut InstanceUse, threads: usize, ratio: f64) {
+fn divide(instance: &mut InstanceUse, division: &Division) {
     let one_user = only_user(instance);
-    let owned = owned(instance, threads);
+    let owned = owned(instance, division.recorded);
     let touchers: Vec<Option<usize>> = instance.pages.iter().map(|page| page.first_touch).collect();
     let one_toucher = touchers.windows(2).all(|pair| pair[0] == pair[1]);
     let touch_places = places(&touchers);
-    let new = |thread: usize, place: f64| ((thread as f64 + place) * ratio) as usize;
     let mut random = Random::new(instance.instance);
     for (n, page) in instance.pages.iter_mut().enumerate() {
         let touch_place = if one_toucher { 0.0 } else { touch_places[n] };
-        page.first_touch = page.first_touch.map(|thread| new(thread, touch_place));
+        page.first_touch = page.first_touch.map(|thread| division.new_thread(thread, touch_place));
         let mut uses: Vec<PageThreadUse> = Vec::with_capacity(page.by_thread.len());
         for of in &page.by_thread {
             let place = match owned[n] {
@@ -141,7 +198,7 @@ fn divide(instance: &mut InstanceUse, threads: usize, ratio: f64) {
                 Some((owner, place)) if owner == of.thread => place,
                 _ => random.share(),
             };
-            uses.push(PageThreadUse { thread: new(of.thread, place), ..*of });
+            uses.push(PageThreadUse { thread: division.new_thread(of.thread, place), ..*of });
         }
         uses.sort_by_key(|of| (of.thread, of.phase));
         page.by_thread = uses;

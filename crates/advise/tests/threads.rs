@@ -88,3 +88,38 @@ fn threads_are_placed_node_by_node_or_in_turn() {
     assert_eq!(advice.plan.pin, numamma_plan::Pin::Scatter, "{}", advice.findings.toml);
     assert_eq!(advice.findings.planned.remote_share, 0.0);
 }
+
+/// A table that two threads read at random, with a sample or none on most pages: it has no owners, and no node is its home.
+#[test]
+fn what_all_threads_share_is_shared_by_more_threads() {
+    let bits = |page: u64| {
+        let mixed = page.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
+    };
+    let mut counts = usage(2, MemorySource::Time);
+    let uses = |page| match bits(page) % 8 {
+        0..4 => vec![],
+        n => vec![((n % 2) as usize, 1e-3)],
+    };
+    object(&mut counts, "table", 4096, |_| 0, uses);
+    let mut timed = timed(&counts, 1.0, 80.0);
+    timed.memory_source = MemorySource::Time;
+    let options = Options { thread_count: Some(32), threads: ThreadPlacement::Scatter, ..Options::default() };
+    let advice = plan(&timed, &machine(8), &options).expect("a plan");
+    let policies: Vec<_> = advice.plan.objects.iter().map(|object| object.policy.clone()).collect();
+    assert_eq!(policies, [Policy::Interleave(Nodes::All)], "{}", advice.findings.toml);
+}
+
+/// The main thread creates four others, which do the work in blocks.
+#[test]
+fn a_thread_that_waits_for_the_others_stays_one() {
+    let mut counts = usage(5, MemorySource::CacheModel);
+    object(&mut counts, "field", 1024, |_| 0, |page| vec![(1 + page as usize / 256, 1e3)]);
+    let mut run = timed(&counts, 0.2, 80.0);
+    run.threads[0].busy_s = Some(0.001);
+    run.phases[0].busy_s[0] = 0.001;
+    run.phases.push(numamma_findings::PhaseUse { name: "serial".into(), wall_s: 0.1, busy_s: vec![0.1] });
+    let options = Options { thread_count: Some(17), threads: ThreadPlacement::Compact, ..Options::default() };
+    let advice = plan(&run, &machine(4), &options).expect("a plan");
+    assert!(advice.findings.objects[0].diagnosis.contains("used by 16 threads"), "{}", advice.findings.toml);
+}

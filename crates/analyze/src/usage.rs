@@ -16,7 +16,7 @@
 
 use numamma_attribute::Cursor;
 use numamma_findings::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, ThreadUse, Usage};
-use numamma_trace::{Access, MarkerRow, ObjectKind, Rule, SampleRow, TraceError};
+use numamma_trace::{Access, MarkerRow, ObjectKind, Rule, SampleRow, ThreadRow, TraceError};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Analysis;
@@ -25,6 +25,7 @@ use crate::groups::GroupId;
 use crate::pages::{PageKey, PageNodes, SMALL, page_key};
 use crate::phases::Phases;
 use crate::summary::{Tables, order};
+use crate::workers::workers;
 
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
@@ -43,12 +44,13 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
     let pages = pages_by_group(tables, groups, counters, touches, &nodes);
     let order = order(groups, counters, &pages);
     let markers = dataset.read::<MarkerRow>()?;
-    let mut phases = Phases::new(dataset.meta(), &markers, tables.threads.len());
+    let workers = Workers::new(&tables.threads);
+    let mut phases = Phases::new(dataset.meta(), &markers, workers.count);
     let mut costs = Costs::default();
     dataset.visit(|rows: &mut Vec<SampleRow>| {
         for row in rows.iter().filter(|row| row.cost > 0) {
             if row.rule != Rule::SpinWait as i32 && row.rule != Rule::Recorder as i32 {
-                phases.add(row.time, row.thread, row.cost);
+                phases.add(row.time, workers.of(row.thread) as i32, row.cost);
             }
             costs.add(tables, row);
         }
@@ -60,7 +62,7 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
     let cached = if counters.memory_known { FxHashSet::default() } else { cached(analysis, &pages) };
 
     let mut uses: FxHashMap<(GroupId, PageKey), Vec<PageThreadUse>> = FxHashMap::default();
-    let mut stalls: FxHashMap<i32, Stall> = FxHashMap::default();
+    let mut stalls: FxHashMap<usize, Stall> = FxHashMap::default();
     let mut cursors: Vec<Cursor> = vec![Cursor::default(); tables.threads.len()];
     dataset.visit(|rows: &mut Vec<SampleRow>| {
         for row in rows.iter() {
@@ -78,7 +80,7 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
             let memory = match is_stall {
                 true => {
                     let (part, seconds) = (hits.waiting(process, row.ip), row.cost as f64 / 1e9);
-                    stalls.entry(row.thread).or_default().add(seconds, part);
+                    stalls.entry(workers.of(row.thread)).or_default().add(seconds, part);
                     seconds * part.best
                 }
                 false => f64::from(row.memory),
@@ -87,7 +89,7 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
             if key.instance == SMALL {
                 continue;
             }
-            let (thread, phase) = (row.thread.max(0) as usize, phases.of(row.time));
+            let (thread, phase) = (workers.of(row.thread), phases.of(row.time));
             let users = uses.entry((group, key)).or_default();
             let at = users.iter().position(|of| (of.thread, of.phase) == (thread, phase)).unwrap_or_else(|| {
                 users.push(PageThreadUse { thread, phase, ..PageThreadUse::default() });
@@ -106,7 +108,7 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
 
     let mut objects = Vec::new();
     for (id, &group) in order.iter().enumerate() {
-        let instances = instances(analysis, group, &pages[group as usize], &mut uses);
+        let instances = instances(analysis, &workers, group, &pages[group as usize], &mut uses);
         let Some(found) = findings.objects.get(id).filter(|_| !instances.is_empty()) else { continue };
         objects.push(ObjectUse {
             id,
@@ -132,9 +134,9 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
         wall_s: findings.run.wall_s,
         page_bytes: tables.page_bytes,
         nodes: findings.run.nodes.max(1),
-        cpus: findings.run.cpus.max(1),
+        cpus: counters.cpus.keys().map(|&(_, cpu)| cpu).collect::<FxHashSet<_>>().len().max(1),
         memory_source: source,
-        threads: threads(analysis, &stalls, &phases),
+        threads: threads(analysis, &workers, &stalls, &phases),
         objects,
         phases: phases.uses(),
     })
@@ -164,40 +166,74 @@ impl Stall {
     }
 }
 
-fn threads(analysis: &Analysis<'_>, stalls: &FxHashMap<i32, Stall>, phases: &Phases) -> Vec<ThreadUse> {
-    let Analysis { dataset, tables, counters, .. } = analysis;
+/// Threads that come one after the other are one worker, and one thread of [`Usage::threads`].
+#[derive(Debug)]
+struct Workers {
+    /// By thread.
+    of_thread: Vec<usize>,
+    /// By worker.
+    process: Vec<usize>,
+    count: usize,
+}
+
+impl Workers {
+    fn new(threads: &[ThreadRow]) -> Self {
+        let mut known: FxHashMap<(i32, usize), usize> = FxHashMap::default();
+        let mut process = Vec::new();
+        let mut number = |(row, worker): (&ThreadRow, usize)| {
+            *known.entry((row.process, worker)).or_insert_with(|| {
+                process.push(row.process.max(0) as usize);
+                process.len() - 1
+            })
+        };
+        let of_thread: Vec<usize> = threads.iter().zip(workers(threads)).map(&mut number).collect();
+        Self { of_thread, count: process.len(), process }
+    }
+
+    fn of(&self, thread: i32) -> usize {
+        self.of_thread.get(thread.max(0) as usize).copied().unwrap_or(0)
+    }
+}
+
+fn threads(
+    analysis: &Analysis<'_>,
+    workers: &Workers,
+    stalls: &FxHashMap<usize, Stall>,
+    phases: &Phases,
+) -> Vec<ThreadUse> {
+    let Analysis { dataset, counters, .. } = analysis;
     let cpu_nodes = &dataset.meta().cpu_nodes;
-    let mut ran_on: FxHashMap<i32, FxHashSet<i32>> = FxHashMap::default();
+    let mut ran_on = vec![FxHashSet::default(); workers.count];
     for &(thread, cpu) in counters.cpus.keys() {
-        let node = cpu_nodes.get(cpu.max(0) as usize).copied().unwrap_or(-1);
-        ran_on.entry(thread).or_default().insert(node);
+        ran_on[workers.of(thread)].insert(cpu_nodes.get(cpu.max(0) as usize).copied().unwrap_or(-1));
     }
-    let mut waiting: FxHashMap<i32, i64> = FxHashMap::default();
+    let mut waiting = vec![0_i64; workers.count];
     for (&(thread, ..), &time) in &counters.waiting {
-        *waiting.entry(thread).or_default() += time;
+        waiting[workers.of(thread)] += time;
     }
-    let one = |row: &numamma_trace::ThreadRow| {
-        let stall = stalls.get(&row.thread).copied().unwrap_or_default();
+    let one = |worker: usize| {
+        let stall = stalls.get(&worker).copied().unwrap_or_default();
         let timed = !counters.exact;
         ThreadUse {
-            thread: row.thread.max(0) as usize,
-            process: row.process.max(0) as usize,
-            busy_s: timed.then(|| phases.busy_s(row.thread)),
-            waiting_s: waiting.get(&row.thread).copied().unwrap_or_default() as f64 / 1e9,
+            thread: worker,
+            process: workers.process[worker],
+            busy_s: timed.then(|| phases.busy_s(worker as i32)),
+            waiting_s: waiting[worker] as f64 / 1e9,
             stall_s: timed.then_some(stall.seconds),
             stall_error_s: timed.then(|| stall.error()),
-            node: ran_on.get(&row.thread).and_then(|nodes| match nodes.iter().collect::<Vec<_>>()[..] {
+            node: match ran_on[worker].iter().collect::<Vec<_>>()[..] {
                 [&node] if node >= 0 => Some(node as usize),
                 _ => None,
-            }),
+            },
         }
     };
-    tables.threads.iter().map(one).collect()
+    (0..workers.count).map(one).collect()
 }
 
 /// The instances of a group that have pages of their own.
 fn instances(
     analysis: &Analysis<'_>,
+    workers: &Workers,
     group: GroupId,
     pages: &[crate::detail::GroupPage],
     uses: &mut FxHashMap<(GroupId, PageKey), Vec<PageThreadUse>>,
@@ -220,7 +256,7 @@ fn instances(
             by_thread.sort_by_key(|of| (of.thread, of.phase));
             PageUse {
                 page: of.key.page,
-                first_touch: of.first_touch.map(|touch| touch.thread.max(0) as usize),
+                first_touch: of.first_touch.map(|touch| workers.of(touch.thread)),
                 node: of.node.filter(|&node| node >= 0).map(|node| node as usize),
                 by_thread,
             }

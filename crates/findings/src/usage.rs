@@ -17,12 +17,13 @@ pub struct Usage {
     pub page_bytes: u64,
     /// Nodes of the recorded machine.
     pub nodes: usize,
-    /// CPUs of the recorded machine.
+    /// CPUs that threads were seen on.
     #[serde(default)]
     pub cpus: usize,
     /// Where the number of accesses that reach memory comes from.
     pub memory_source: MemorySource,
-    /// Threads in creation order; the index is the thread's number.
+    /// Threads in creation order. Those that come one after the other are one of them here: a program that creates its threads anew for
+    /// each parallel part has as many as run at a time.
     pub threads: Vec<ThreadUse>,
     /// Objects of which memory accesses or first touches are known, most memory accesses first.
     pub objects: Vec<ObjectUse>,
@@ -45,10 +46,10 @@ pub enum MemorySource {
     Hardware,
 }
 
-/// One thread.
+/// One thread, or several that come one after the other.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ThreadUse {
-    /// Thread number, as everywhere.
+    /// Index in [`Usage::threads`].
     pub thread: usize,
     /// Process of the thread. Predictions cover one process.
     pub process: usize,
