@@ -335,6 +335,52 @@ fn threads_run_where_the_plan_says() {
     assert_eq!(free.outcome.out(), native.out());
 }
 
+/// A program that creates its threads anew for each parallel part: each generation runs where the first one ran, also when threads end by
+/// pthread_exit, and in the child of a fork.
+#[test]
+fn threads_that_come_later_run_where_those_before_them_ran() {
+    let place = Place::together();
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <pthread.h>
+        #include <sched.h>
+        #include <stdio.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static pthread_barrier_t barrier;
+        static void *thread(void *x) {
+            cpu_set_t cpus;
+            sched_getaffinity(0, sizeof cpus, &cpus);
+            *(int *)x = CPU_COUNT(&cpus) == 1 ? CPU_ISSET(0, &cpus) ? 0 : 1 : 9;
+            pthread_barrier_wait(&barrier);
+            if (*(int *)x) pthread_exit(x);
+            return x;
+        }
+        static void generations(void) {
+            for (int n = 0; n < 3; n++) {
+                pthread_t threads[3];
+                int cpu[3];
+                pthread_barrier_init(&barrier, 0, 3);
+                for (int t = 0; t < 3; t++) pthread_create(&threads[t], 0, thread, &cpu[t]);
+                for (int t = 0; t < 3; t++) pthread_join(threads[t], 0);
+                printf("%d%d%d ", cpu[0], cpu[1], cpu[2]);
+            }
+            fflush(stdout);
+        }
+        int main(void) {
+            generations();
+            if (fork() == 0) { generations(); _exit(0); }
+            wait(NULL);
+            return 0;
+        }"#;
+    let program = place.compile("gcc", "generations", source, &["-pthread"]);
+    let applied = apply(&place, None, &["--pin", "0,1", "--policy", "interleave"], &[&program]);
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        return;
+    }
+    assert_eq!(applied.outcome.out().trim(), "101 101 101 101 101 101", "{}", applied.outcome);
+}
+
 /// What the main thread uses before it is pinned lies as if it were. It stays free to count its CPUs; what it forks, and its threads,
 /// have their memory where they run.
 #[test]

@@ -90,6 +90,7 @@ struct nmm_thread {
     struct nmm_bounds stack;
     struct nmm_memo *memo;
     struct nmm_recent *recent;      /* used while the memo is taken */
+    uint32_t number;                /* in the plan, see place/pin.c; 0: none, or the main thread's */
 };
 
 extern __thread struct nmm_thread nmm_self __attribute__((tls_model("initial-exec")));

@@ -148,8 +148,18 @@ static struct start *take_start(nmm_start_routine *routine, void *argument, uint
     return NULL;
 }
 
+static void not_started(struct start *start)
+{
+    nmm_place_thread_ended(start->thread);
+    nmm_store_release(&start->used, 0);
+}
+
 static void thread_ended(struct nmm_thread *self)
 {
+    nmm_place_thread_ended(nmm_self.number);
+    nmm_self.number = 0;
+    if (self == NULL)
+        return;
     const uint64_t payload[] = {(uint64_t)nmm_load(&self->ring->tid)};
     nmm_emit(self, (struct nmm_tag){NMM_THREAD_END, 0, 0}, payload, 1);
 }
@@ -178,6 +188,7 @@ static void *trampoline(void *data)
     void *argument = slot->argument;
     const uint32_t thread = slot->thread;
     nmm_store_release(&slot->used, 0);
+    nmm_self.number = thread;
     nmm_place_pin(thread);
 
     struct nmm_thread *self = nmm_enter((uintptr_t)NMM_FRAME);
@@ -186,9 +197,7 @@ static void *trampoline(void *data)
     else if (nmm_place.plan != NULL)
         know_stack_without_memo();
     void *result = routine(argument);
-    self = nmm_enter((uintptr_t)NMM_FRAME);
-    if (self)
-        thread_ended(self);
+    thread_ended(nmm_enter((uintptr_t)NMM_FRAME));
     return result;
 }
 
@@ -201,11 +210,13 @@ int nmm_hook_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
         return 11 /* EAGAIN */;
     const uint32_t number = nmm_place_new_thread();
     struct start *start = self || nmm_place.plan != NULL ? take_start(routine, argument, number) : NULL;
-    if (start == NULL)
+    if (start == NULL) {
+        nmm_place_thread_ended(number);
         return nmm_real.pthread_create(thread, attributes, routine, argument);
+    }
     int error = nmm_real.pthread_create(thread, attributes, trampoline, start);
     if (error != 0)
-        nmm_store_release(&start->used, 0);
+        not_started(start);
     return error;
 }
 
@@ -222,19 +233,19 @@ int nmm_hook_thrd_create(void *thread, nmm_c11_routine *routine, void *argument)
     const uint32_t number = nmm_place_new_thread();
     struct start *start
         = self || nmm_place.plan != NULL ? take_start((nmm_start_routine *)(void *)routine, argument, number) : NULL;
-    if (start == NULL)
+    if (start == NULL) {
+        nmm_place_thread_ended(number);
         return nmm_real.thrd_create(thread, routine, argument);
+    }
     int error = nmm_real.thrd_create(thread, c11_trampoline, start);
     if (error != 0)
-        nmm_store_release(&start->used, 0);
+        not_started(start);
     return error;
 }
 
 void nmm_hook_pthread_exit(void *result)
 {
-    struct nmm_thread *self = nmm_enter_hook(NMM_FRAME);
-    if (self)
-        thread_ended(self);
+    thread_ended(nmm_enter_hook(NMM_FRAME));
     if (unlikely(nmm_real.pthread_exit == NULL))
         nmm_resolve_late();
     nmm_real.pthread_exit(result); /* who calls it has it */

@@ -70,16 +70,52 @@ void nmm_place_leave_main_node(void)
         nmm_syscall(SYS_set_mempolicy, MPOL_DEFAULT, 0, 0, 0, 0, 0);
 }
 
+/* ---- numbers: a new thread takes the lowest that no living one has, so that threads of a program that creates them anew for each
+ * parallel part run where those before them ran ---- */
+
+#define NUMBERS 4096
+#define WORDS (NUMBERS / 64)
+
+/* A bit for each number; that of the main thread is never given back. */
+static uint64_t taken[WORDS] = {1};
+/* Threads beyond. */
+static uint32_t beyond;
+
+static uint32_t take_number(void)
+{
+    for (uint32_t i = 0; i < WORDS; i++) {
+        uint64_t word = __atomic_load_n(&taken[i], __ATOMIC_RELAXED);
+        while (~word != 0) {
+            const uint64_t lowest = ~word & (word + 1);
+            word = __atomic_fetch_or(&taken[i], lowest, __ATOMIC_RELAXED);
+            if ((word & lowest) == 0)
+                return i * 64 + (uint32_t)__builtin_ctzll(lowest);
+        }
+    }
+    return NUMBERS + __atomic_fetch_add(&beyond, 1, __ATOMIC_RELAXED) % NUMBERS;
+}
+
 uint32_t nmm_place_new_thread(void)
 {
     if (nmm_place.plan == NULL || nmm_place.plan->threads.count == 0)
         return 0;
-    const uint32_t before = __atomic_fetch_add(&nmm_place.threads, 1, __ATOMIC_RELAXED);
-    if (before == 0) {
+    if (__atomic_exchange_n(&nmm_place.has_threads, 1, __ATOMIC_RELAXED) == 0) {
         pin(nmm_getpid(), 0);
         nmm_place_leave_main_node();
     }
-    return before + 1;
+    return take_number();
+}
+
+void nmm_place_thread_ended(uint32_t thread)
+{
+    if (thread > 0 && thread < NUMBERS)
+        __atomic_fetch_and(&taken[thread / 64], ~(1ull << thread % 64), __ATOMIC_RELAXED);
+}
+
+void nmm_place_forget_threads(void)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        __atomic_store_n(&taken[i], i == 0, __ATOMIC_RELAXED);
 }
 
 void nmm_place_pin(uint32_t thread)

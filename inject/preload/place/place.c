@@ -106,6 +106,7 @@ static void leave_old_image(const struct nmm_plan *plan)
 static void child_of_fork(void)
 {
     nmm_place_leave_main_node();
+    nmm_place_forget_threads();
     nmm_store(&nmm_place.opened, 0);
     nmm_store(&nmm_place_least, nmm_place.least);
     nmm_find_quick();

@@ -26,7 +26,7 @@ struct nmm_place {
     uint32_t gathers;               /* rules that gather small objects */
     uint32_t bases;                 /* rules that have targets, before those of phases */
     uint64_t least;                 /* what nmm_place_least is when there is nothing to look for */
-    uint32_t threads;               /* that were created */
+    uint32_t has_threads;           /* 1: more than the main one were created */
     uint32_t labels;                /* 1: memory that the program names was placed; it may lie in any block */
     struct nmm_plan_process *own;   /* of this process, or of the one that it was forked from; NULL: there was no room */
 };
@@ -113,8 +113,11 @@ void nmm_place_main_thread(void);
 /* From now on its memory goes where it runs: it is pinned, or this is the child of a fork. */
 void nmm_place_leave_main_node(void);
 
-/* Where thread number `n` runs. */
+/* The number of a thread that is about to be created, 0 if threads run where they like; the thread then pins itself. Its number is free
+ * again when it has ended or could not be created, and all are in the child of a fork. */
 uint32_t nmm_place_new_thread(void);
 void nmm_place_pin(uint32_t thread);
+void nmm_place_thread_ended(uint32_t thread);
+void nmm_place_forget_threads(void);
 
 #endif
