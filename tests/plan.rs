@@ -90,6 +90,12 @@ fn a_recording_tells_where_an_array_goes() {
     let applied = Run::numamma().arg("apply").arg(&file).arg("--").arg(&program).run();
     // A machine with fewer nodes cannot have the plan, and says which line is in the way.
     assert!(applied.shell_status() == 0 || applied.err().contains("node"), "{applied}");
+    if !Path::new("/sys/devices/system/node/node1").exists() {
+        assert!(applied.err().contains("the plan is for four; this machine has one node"), "{applied}");
+    }
+    fs::write(place.path("program.c"), PROGRAM).unwrap();
+    let no_plan = || Run::numamma().arg("apply").arg(place.path("program.c")).arg("--").arg(&program).run();
+    no_plan().exits(OWN_FAILURE).fails_clearly(&["program.c", "no plan", "version = 1"]);
     fs::write(&file, "precious").unwrap();
     write().run().exits(OWN_FAILURE).fails_clearly(&["plan.toml", "--force"]);
     write().arg("--force").run().success();

@@ -63,6 +63,8 @@ pub enum Standing {
 pub struct Weight {
     /// Share of all accesses to memory.
     pub share: f64,
+    /// Half-width of its 95 % interval, of samples.
+    pub error: Option<f64>,
     /// Samples at accesses to memory.
     pub samples: u64,
     /// Why the object has a choice of layouts, or none.
@@ -73,10 +75,17 @@ pub struct Weight {
 pub fn weigh(model: &Model<'_>) -> Vec<Weight> {
     let of = |object: &ObjectUse| object.instances.iter().map(memory).sum::<f64>();
     let all: f64 = model.usage.objects.iter().map(of).sum();
+    let uses = |object: &'_ ObjectUse| -> u64 {
+        let uses = object.instances.iter().flat_map(|instance| &instance.pages).flat_map(|page| &page.by_thread);
+        uses.filter(|of| of.memory > 0.0).map(|of| of.samples).sum()
+    };
+    let samples_of_all: u64 = model.usage.objects.iter().map(uses).sum();
     let weigh = |object: &ObjectUse| {
         let share = of(object) / all;
-        let uses = object.instances.iter().flat_map(|instance| &instance.pages).flat_map(|page| &page.by_thread);
-        let samples = uses.filter(|of| of.memory > 0.0).map(|of| of.samples).sum();
+        let samples = uses(object);
+        // Of a share of 0 or 1, as if one sample more were elsewhere.
+        let near = share.clamp(1.0 / (samples_of_all + 2) as f64, 1.0 - 1.0 / (samples_of_all + 2) as f64);
+        let error = 1.96 * (near * (1.0 - near) / samples_of_all.max(1) as f64).sqrt();
         let pages: usize = object.instances.iter().map(|instance| instance.pages.len()).sum();
         let bytes: u64 = object.instances.iter().map(|instance| instance.bytes).sum();
         let standing = match () {
@@ -86,7 +95,7 @@ pub fn weigh(model: &Model<'_>) -> Vec<Weight> {
             () if !model.demand.is_exact() && samples < FEWEST_SAMPLES => Standing::FewSamples,
             () => Standing::Open,
         };
-        Weight { share, samples, standing }
+        Weight { share, error: (!model.demand.is_exact()).then_some(error), samples, standing }
     };
     model.usage.objects.iter().map(weigh).collect()
 }

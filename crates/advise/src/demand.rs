@@ -6,12 +6,19 @@
 //!   CPU time - time that loads waited                           -> compute time
 //! ```
 
+use std::cmp::Ordering;
+
 use numamma_findings::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, Usage};
 
 use crate::error::AdviseError;
 use crate::latencies::Latencies;
 use crate::options::Options;
 use crate::traffic::Share;
+
+/// Waiting for CPUs is worth a sentence from this part of the run on.
+const LONG: f64 = 0.05;
+/// A thread works if it does more than this part of what the busiest one does.
+const WORKS: f64 = 0.1;
 
 /// Compute time and memory accesses of each phase.
 #[derive(Clone, Debug)]
@@ -26,12 +33,18 @@ pub struct Demand {
     pub work_s: Vec<f64>,
     /// Seconds of each phase in which not even its busiest thread works, and what calibration adds.
     pub idle_s: Vec<f64>,
+    /// Seconds of `idle_s` of phases with as many threads as CPUs: these may have waited for a CPU.
+    pub crowded_s: f64,
+    /// Seconds of phases with more threads than CPUs in which not even the busiest thread worked, and which are not in `idle_s`.
+    pub left_out_s: f64,
     /// Whether CPU time is not known, so that times hold memory accesses alone.
     pub memory_only: bool,
     /// Half-width of the 95 % interval of the seconds that loads wait, as a share of them, by thread.
     pub stall_error: Vec<f64>,
     /// Loads that a thread has under way at once; of stall times 1, they hold it already.
     pub overlap: f64,
+    /// Thread seconds that loads waited in the recording; 0 where it is not known.
+    stalls_s: f64,
     /// Assumptions, one sentence each.
     pub assumptions: Vec<String>,
     source: MemorySource,
@@ -55,10 +68,13 @@ impl Demand {
             threads,
             work_s: vec![0.0; phases * threads],
             idle_s: vec![0.0; phases],
+            crowded_s: 0.0,
+            left_out_s: 0.0,
             memory_only: usage.threads.iter().zip(&included).any(|(thread, &is)| is && thread.busy_s.is_none()),
             stall_error: usage.threads.iter().map(stall_error).collect(),
             included,
             overlap: 1.0,
+            stalls_s: 0.0,
             assumptions: Vec::new(),
             source: usage.memory_source,
             recorded_ns: Vec::new(),
@@ -66,6 +82,8 @@ impl Demand {
         };
         if !demand.memory_only {
             demand.work(usage);
+            demand.stalls_s =
+                (0..threads).filter(|&t| demand.included[t]).filter_map(|t| usage.threads[t].stall_s).sum();
         }
         demand.recorded(usage, latencies, options)?;
         demand.counts(usage);
@@ -91,6 +109,12 @@ impl Demand {
         let is_exact = self.source == MemorySource::CacheModel;
         let variance = if is_exact { 0.0 } else { misses * misses / of.samples.max(1) as f64 };
         Share { misses, recorded_s, variance }
+    }
+
+    /// Part of the threads' CPU time that loads wait for memory, 0..1; `None` where times are not known.
+    pub fn waiting_share(&self) -> Option<f64> {
+        let work: f64 = self.work_s.iter().sum();
+        (work > 0.0).then(|| (self.stalls_s / work).min(1.0))
     }
 
     /// Whether each use was counted, so that there is no error of sampling.
@@ -122,6 +146,13 @@ impl Demand {
             // More threads than CPUs: they wait for each other's CPUs, which is the recorded machine's matter.
             let crowded = work.iter().sum::<f64>() / usage.cpus.max(1) as f64;
             *idle = (wall - longest.max(crowded)).max(0.0);
+            // More threads than CPUs wait for each other's CPUs. As many wait for those of other programs, or for each other.
+            let workers = work.iter().filter(|&&seconds| seconds > WORKS * longest).count();
+            match workers.cmp(&usage.cpus.max(1)) {
+                Ordering::Greater => self.left_out_s += std::mem::take(idle),
+                Ordering::Equal => self.crowded_s += *idle,
+                Ordering::Less => {}
+            }
         }
     }
 
@@ -198,11 +229,27 @@ impl Demand {
             );
         }
         if latencies.node_gb_s.iter().all(Option::is_none) && latencies.link_gb_s.is_none() {
-            assume("The machine's bandwidths are not known: no node or link is too slow.");
+            assume(
+                "The machine's bandwidths are not known: where programs stream faster than a node or a link can, they take longer than this.",
+            );
         }
         if self.memory_only && options.calibration.is_none() {
             assume("The native run time is not known: times are of accesses to memory alone.");
         }
+        let share = |seconds: f64| 100.0 * seconds / usage.wall_s;
+        if self.left_out_s > LONG * usage.wall_s {
+            self.assumptions.push(format!(
+                "The program had more threads than CPUs when it was recorded: the {:.0} % of the time in which they waited are left out, and in the interval.",
+                share(self.left_out_s)
+            ));
+        }
+        if self.crowded_s > LONG * usage.wall_s {
+            self.assumptions.push(format!(
+                "The program had as many threads as CPUs when it was recorded: the {:.0} % of the time in which they waited stay, and may have been for other programs; the interval has both.",
+                share(self.crowded_s)
+            ));
+        }
+        let mut assume = |text: &str| self.assumptions.push(text.to_owned());
         if usage.phases.len() < 2 {
             assume("The run has one phase: a serial part is taken to overlap with other threads.");
         }

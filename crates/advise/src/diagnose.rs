@@ -7,6 +7,9 @@ use crate::layout::Layout;
 use crate::policy::words;
 use crate::target::file_name;
 
+/// Local share from which on an object lies well.
+const LIES_WELL: f64 = 0.9;
+
 /// Facts about an object that its diagnosis uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
@@ -16,8 +19,10 @@ pub struct Case<'a> {
     pub weight: Weight,
     /// The chosen layout.
     pub layout: &'a Layout,
-    /// Whether a plan can name it.
+    /// Whether a plan can place it.
     pub is_named: bool,
+    /// Objects that are allocated by the same line.
+    pub twins: &'a [String],
     /// Nodes of the machine.
     pub nodes: usize,
     /// Threads that use it.
@@ -36,18 +41,30 @@ pub fn sentence(case: &Case<'_>) -> String {
         Standing::Cold => format!("{name} has {of_memory}: its place hardly matters."),
         Standing::Small => format!("{name} is so small that caches hold it: its place hardly matters."),
         Standing::FewSamples => format!(
-            "{name} has {} samples, and {FEWEST_SAMPLES} are the least that tell how it is used: record for longer.",
+            "Only {} samples of {name} waited for memory, and {FEWEST_SAMPLES} are the least that tell how it is used there.",
             weight.samples
         ),
-        Standing::Open if *case.layout == Layout::FirstTouch => {
-            let reason = match () {
-                () if local[0] >= 0.9 => format!("{} of its accesses are local", percent(local[0])),
-                () => "no other place makes the run 1 % faster".to_owned(),
-            };
-            format!("{name} lies well where it is touched first: {reason}.")
-        }
+        Standing::Open if *case.layout == Layout::FirstTouch => match local[0] >= LIES_WELL {
+            true => format!(
+                "{name} lies well where it is touched first: {} of its accesses to memory are local.",
+                percent(local[0])
+            ),
+            false => format!(
+                "{name} stays where it is touched first, with {} of its accesses to memory local: no other place makes the run 1 % faster.",
+                percent(local[0])
+            ),
+        },
         Standing::Open if !case.is_named => {
-            format!("{name} has {of_memory}, but no name tells it from other objects: a plan cannot place it.")
+            let why = match (case.twins, &object.site) {
+                ([], _) | (_, None) => "it has no name that tells it from other objects".to_owned(),
+                (twins, Some(site)) => format!(
+                    "{}:{} allocates {} too, which should lie elsewhere. Give each a line of its own",
+                    file_name(&site.file),
+                    site.line,
+                    twins.join(" and ")
+                ),
+            };
+            format!("{name} has {of_memory}, but no plan can place it: {why}.")
         }
         Standing::Open => {
             let remedy = match line(case) {
@@ -55,8 +72,8 @@ pub fn sentence(case: &Case<'_>) -> String {
                 None => format!("run it under this plan ({})", words(case.layout)),
             };
             format!(
-                "{name} is set up by {}{} and used {}. It has {of_memory}, of which {} are remote on {} nodes: {remedy}.",
-                touchers(&object.first_touch),
+                "{name} is set up by {}{} and used {}. It has {of_memory}, of which {} would be remote on {} nodes: {remedy}.",
+                named(&touchers(&object.first_touch)),
                 place(object.first_touch.first()),
                 users(case),
                 percent(1.0 - local[0]),
@@ -70,7 +87,13 @@ pub fn sentence(case: &Case<'_>) -> String {
 pub fn line(case: &Case<'_>) -> Option<LineToChange> {
     let touch = case.object.first_touch.first().filter(|touch| !touch.recycled && touch.line > 0)?;
     let at = format!("{}:{}", file_name(&touch.file), touch.line);
+    let is_parallel = touchers(&case.object.first_touch).len() > 1;
     let change = match case.layout {
+        Layout::Block(_) | Layout::Map { .. } | Layout::BlockCyclic { .. } if is_parallel => {
+            format!(
+                "initialise each part in the thread that uses it ({at} divides it among the threads in another way)"
+            )
+        }
         Layout::Block(_) | Layout::Map { .. } => {
             format!("initialise it in parallel ({at}: #pragma omp parallel for schedule(static))")
         }
@@ -82,14 +105,19 @@ pub fn line(case: &Case<'_>) -> Option<LineToChange> {
     Some(LineToChange { function: touch.function.clone(), file: touch.file.clone(), line: touch.line, change })
 }
 
-fn touchers(touches: &[FirstTouch]) -> String {
+/// Threads that set it up.
+fn touchers(touches: &[FirstTouch]) -> Vec<usize> {
     let mut threads: Vec<usize> = touches.iter().map(|touch| touch.thread).collect();
     threads.sort_unstable();
     threads.dedup();
-    match threads[..] {
+    threads
+}
+
+fn named(touchers: &[usize]) -> String {
+    match touchers[..] {
         [] => "a thread that was not seen".into(),
         [one] => format!("T{one}"),
-        [..] => format!("{} threads", threads.len()),
+        [..] => format!("{} threads", touchers.len()),
     }
 }
 
@@ -112,8 +140,8 @@ fn function(name: &str) -> String {
 fn users(case: &Case<'_>) -> String {
     let by = if case.users == 1 { "by one thread".into() } else { format!("by {} threads", case.users) };
     match case.layout {
-        Layout::Block(_) => {
-            let bytes = case.object.instances.first().map_or(0, |instance| instance.bytes) / case.nodes.max(1) as u64;
+        Layout::Block(nodes) => {
+            let bytes = case.object.instances.first().map_or(0, |instance| instance.bytes) / nodes.len().max(1) as u64;
             format!("{by} in blocks of {} for each node", size(bytes))
         }
         Layout::BlockCyclic { bytes, .. } => format!("{by} in turn, in blocks of {} for each node", size(*bytes)),

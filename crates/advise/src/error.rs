@@ -9,7 +9,9 @@ pub enum AdviseError {
     )]
     MemoryUnknown,
     /// No access to memory was sampled.
-    #[error("no access to memory was sampled: record for longer, or at a higher rate")]
+    #[error(
+        "no load was seen to wait for memory: caches hold what this run uses, and its placement does not matter; or record for longer, or at a higher rate"
+    )]
     NoSamples,
     /// The machine cannot be computed with.
     #[error("machine {name}: {fault}")]

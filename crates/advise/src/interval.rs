@@ -49,6 +49,7 @@ pub fn corrected(
     if !model.demand.memory_only {
         parts.push(part("overlap", &overlapped(model, thread_nodes, traffic)));
     }
+    parts.push(Uncertainty { cause: "cpus".into(), below_s: model.demand.crowded_s, above_s: model.demand.left_out_s });
     parts.push(part("bursts", &[time(Otherwise { bursts: true, ..Otherwise::default() })]));
     parts.retain(|part| part.below_s > 0.0 || part.above_s > 0.0);
     (time_s, parts)

@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::model::Model;
 use crate::options::{Options, ThreadPlacement};
 use crate::policy::{objects, words};
-use crate::predict::{Layouts, prediction, total};
+use crate::predict::{Layouts, by_samples, prediction, total, workers};
 use crate::stability::{Stability, stability};
 use crate::target::named;
 use crate::text::text;
@@ -78,7 +78,7 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     let now_nodes = model.thread_nodes(&now)?;
     let now_layout = if now == ThreadPlacement::AsRecorded { Layout::AsRecorded } else { Layout::FirstTouch };
     let now_traffic = total(&model, &now_nodes, &Layouts::All(now_layout));
-    let layouts = can_be_had(&model, &assignment);
+    let layouts = can_be_had(&model, &assignment, &weights);
     let mut planned = planned(&model, &assignment, &weights, &layouts);
     without_twins(&mut planned);
     let planned_traffic = total(&model, nodes, &Layouts::Each(layouts));
@@ -90,7 +90,9 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
         planned: prediction(&model, "plan", threads, nodes, &planned_traffic),
         objects: planned.iter().map(|planned| planned.advice.clone()).collect(),
         memory_only: model.demand.memory_only,
-        assumptions: [notes, model.demand.assumptions.clone()].concat(),
+        waiting_share: model.demand.waiting_share(),
+        notes: room(&model, nodes).into_iter().collect(),
+        assumptions: [notes, model.demand.assumptions.clone(), by_samples(&model).into_iter().collect()].concat(),
     };
     // Threads that run well as they are need no pins.
     let is_as_good = now == ThreadPlacement::AsRecorded
@@ -105,6 +107,20 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     };
     let toml = text(&plan, &planned, &findings);
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })
+}
+
+/// That one node has room for all threads, so that there is nothing to place.
+fn room(model: &Model<'_>, thread_nodes: &[usize]) -> Option<String> {
+    let workers = workers(model, thread_nodes);
+    let [node] = workers[..] else { return None };
+    let threads = model.demand.included.iter().filter(|&&is| is).count();
+    let cpus = model.latencies.cpus[node];
+    (model.latencies.cpu_nodes().count() > 1).then(|| {
+        format!(
+            "All {threads} threads have room on node {node}, which has {cpus} CPUs: there, all memory is local. \
+             Ask for as many threads as the program will have on this machine (--threads), or for --pin scatter."
+        )
+    })
 }
 
 /// Prediction that `numamma compare --plan` checks.
@@ -141,15 +157,19 @@ fn wrappers(planned: &[Planned]) -> Vec<String> {
 }
 
 /// The layout that was chosen for each object, where a plan can name the object: alone, or together with others that are to lie alike.
-fn can_be_had(model: &Model<'_>, assignment: &Assignment<'_>) -> Vec<Layout> {
+fn can_be_had(model: &Model<'_>, assignment: &Assignment<'_>, weights: &[Weight]) -> Vec<Layout> {
     let objects = &model.usage.objects;
     let mut chosen = vec![Layout::FirstTouch; objects.len()];
     for choice in &assignment.choices {
         chosen[choice.object] = choice.proposals[choice.chosen].layout.clone();
     }
     let is_had = |n: usize| {
-        let lies_alike =
-            |id: &usize| objects.iter().position(|of| of.id == *id).is_some_and(|at| chosen[at] == chosen[n]);
+        // What is hardly accessed may lie anywhere.
+        let lies_alike = |id: &usize| {
+            objects.iter().position(|of| of.id == *id).is_some_and(|at| {
+                chosen[at] == chosen[n] || matches!(weights[at].standing, Standing::Cold | Standing::Small)
+            })
+        };
         named(&objects[n], objects).is_some_and(|named| named.twins.iter().all(lies_alike))
     };
     (0..objects.len()).map(|n| if is_had(n) { chosen[n].clone() } else { Layout::FirstTouch }).collect()
@@ -191,13 +211,16 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
     };
     let interleave = Layout::Interleave(model.latencies.memory_nodes.clone());
     let local = [&Layout::FirstTouch, &Layout::ByOwner, &interleave].map(local);
-    let named = named(object, &model.usage.objects).filter(|_| had == layout);
+    let named = named(object, &model.usage.objects);
+    let twins: Vec<String> = named.iter().flat_map(|named| &named.twins).filter_map(|id| name_of(model, *id)).collect();
+    let named = named.filter(|_| had == layout);
     let case = Case {
         object,
         weight,
         layout,
         nodes: model.latencies.memory_nodes.len(),
         is_named: named.is_some(),
+        twins: &twins,
         users: users(object),
         local,
     };
@@ -228,6 +251,7 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
             diagnosis: sentence(&case),
             policy: if is_advised { words(layout) } else { String::new() },
             memory_share: weight.share,
+            memory_error: weight.error,
             samples: weight.samples,
             local_now: local[0],
             local_by_owner: local[1],
@@ -240,6 +264,10 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
         objects,
         wrapper: named.and_then(|named| named.wrapper).filter(|_| is_advised),
     }
+}
+
+fn name_of(model: &Model<'_>, id: usize) -> Option<String> {
+    model.usage.objects.iter().find(|of| of.id == id).map(|of| of.name.clone())
 }
 
 /// Threads that use an object.

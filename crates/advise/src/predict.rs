@@ -55,9 +55,7 @@ pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Resu
     let model = Model::new(usage, machine, options)?;
     let mut candidates = usual(&model)?;
     let is_recorded = notes.is_empty();
-    let by_samples = "By owner places each page by its own samples: where they are few, it looks better than it is.";
-    let by_samples = (!model.demand.is_exact()).then(|| by_samples.to_owned());
-    let mut assumptions = [notes, model.demand.assumptions.clone(), by_samples.into_iter().collect()].concat();
+    let mut assumptions = [notes, model.demand.assumptions.clone(), by_samples(&model).into_iter().collect()].concat();
     if let Some(plan) = &options.plan {
         let threads = candidates.last().map_or(ThreadPlacement::Compact, |last| last.threads.clone());
         candidates.push(planned::candidate(&model, plan, &threads, &mut assumptions));
@@ -74,6 +72,12 @@ pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Resu
         candidates,
         assumptions,
     })
+}
+
+/// What is to be known of the placement of each page by its owner.
+pub fn by_samples(model: &Model<'_>) -> Option<String> {
+    let sentence = "By owner places each page by its own samples: where they are few, it looks better than it is.";
+    (!model.demand.is_exact()).then(|| sentence.to_owned())
 }
 
 /// As recorded where the machine has the nodes, then the policies for all objects alike.

@@ -46,7 +46,9 @@ fn variables_have_their_module() {
     assert_eq!(plan.objects.len(), 1);
     assert_eq!(advice.findings.objects[0].verdict, Verdict::Unplaceable);
     assert!(
-        advice.findings.objects[0].diagnosis.contains("no name tells it from"),
+        advice.findings.objects[0]
+            .diagnosis
+            .contains("no plan can place it: it has no name that tells it from other objects"),
         "{}",
         advice.findings.objects[0].diagnosis
     );

@@ -38,7 +38,7 @@ fn blocks_and_what_is_shared() {
             .diagnosis
             .contains("field is set up by T0 in init() at solver.c:31 and used by 16 threads in blocks of 1 MiB")
     );
-    assert!(field.diagnosis.contains("of which 75 % are remote on 4 nodes"), "{}", field.diagnosis);
+    assert!(field.diagnosis.contains("of which 75 % would be remote on 4 nodes"), "{}", field.diagnosis);
 
     // Under the plan, the prediction is the plan's own.
     let options = Options { plan: Some(advice.plan.clone()), ..Options::default() };

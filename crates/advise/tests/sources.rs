@@ -147,3 +147,22 @@ fn nothing_is_planned_where_nothing_is_wrong() {
     assert_eq!((advice.plan.objects.len(), &advice.plan.pin), (0, &Pin::Free));
     assert_eq!(advice.findings.objects[0].verdict, Verdict::Right);
 }
+
+/// Eight threads on two CPUs waited for these, at barriers most of all; eight CPUs make no one wait.
+#[test]
+fn waiting_for_a_cpu_is_not_predicted() {
+    let mut times = timed(&serial(), 5e-3, 80.0);
+    times.wall_s += 0.5;
+    times.phases[0].wall_s += 0.5;
+    let idle = time_s(&times, &Options::default(), "by owner");
+    assert!(idle > 0.5, "with CPUs for all, who waits waits for something else: {idle}");
+    times.cpus = 2;
+    let predictions = predict(&times, &quiet(2), &Options::default()).expect("predictions");
+    let of = predictions.candidates.iter().find(|of| of.name == "by owner").expect("a candidate");
+    assert!(of.time_s < 0.02 && of.high_s > 0.4, "{of:?}");
+    assert!(predictions.assumptions.iter().any(|of| of.starts_with("The program had more threads than CPUs")));
+    times.cpus = 8;
+    let predictions = predict(&times, &quiet(2), &Options::default()).expect("predictions");
+    let of = predictions.candidates.iter().find(|of| of.name == "by owner").expect("a candidate");
+    assert!(of.time_s > 0.5 && of.low_s < 0.02, "{of:?}");
+}

@@ -99,11 +99,10 @@ fn what_all_threads_share_is_shared_by_more_threads() {
     let mut counts = usage(2, MemorySource::Time);
     let uses = |page| match bits(page) % 8 {
         0..4 => vec![],
-        n => vec![((n % 2) as usize, 1e-3)],
+        n => vec![((n % 2) as usize, 1e4)],
     };
     object(&mut counts, "table", 4096, |_| 0, uses);
-    let mut timed = timed(&counts, 1.0, 80.0);
-    timed.memory_source = MemorySource::Time;
+    let timed = timed(&counts, 1.0, 80.0);
     let options = Options { thread_count: Some(32), threads: ThreadPlacement::Scatter, ..Options::default() };
     let advice = plan(&timed, &machine(8), &options).expect("a plan");
     let policies: Vec<_> = advice.plan.objects.iter().map(|object| object.policy.clone()).collect();

@@ -127,7 +127,7 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
     objects.sort_by(|a, b| memory(b).total_cmp(&memory(a)).then(a.id.cmp(&b.id)));
     let source = match () {
         () if counters.memory_known => MemorySource::CacheModel,
-        () if counters.exact || stalls.is_empty() => MemorySource::Unknown,
+        () if counters.exact => MemorySource::Unknown,
         () => MemorySource::Time,
     };
     Ok(Usage {

@@ -21,6 +21,12 @@ pub struct PlanFindings {
     pub planned: Prediction,
     /// True if times hold memory accesses alone.
     pub memory_only: bool,
+    /// Part of the threads' CPU time that loads wait for memory, 0..1: only that part depends on the placement; `None` where times are not known.
+    #[serde(default)]
+    pub waiting_share: Option<f64>,
+    /// What is to be known before anything else, one sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Assumptions in place of unknown numbers, one sentence each.
     pub assumptions: Vec<String>,
 }
@@ -33,7 +39,7 @@ pub enum Verdict {
     Advised,
     /// The plan places it, but the samples could also call for another policy.
     Weak,
-    /// It lies well where it is used first.
+    /// No other place is better by 1 % of the run's time.
     #[default]
     Right,
     /// Under 1 % of the accesses to memory.
@@ -59,8 +65,11 @@ pub struct ObjectAdvice {
     pub diagnosis: String,
     /// The policy as plans write it; empty if the plan does not place it.
     pub policy: String,
-    /// Share of all accesses to memory.
+    /// Share of all accesses to memory: of the time that loads wait for it where these are not counted.
     pub memory_share: f64,
+    /// Half-width of its 95 % interval; `None` where all are counted.
+    #[serde(default)]
+    pub memory_error: Option<f64>,
     /// Samples of its accesses to memory.
     pub samples: u64,
     /// Local accesses to memory where it lies without the plan, 0..1.

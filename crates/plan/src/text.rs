@@ -192,6 +192,11 @@ impl Plan {
             |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count();
         let mut reader = Reader { line_of: &line_of, faults: Vec::new() };
         let parsed: Text = toml::from_str(text).map_err(|error| {
+            let is_versioned = |line: &str| line.trim_start().starts_with("version");
+            if !text.lines().any(is_versioned) {
+                let what = "no plan: a plan begins with version = 1, and `numamma plan` writes one";
+                return faulty(vec![Fault::new(1, what)]);
+            }
             let line = error.span().map_or(0, |span| line_of(span.start));
             faulty(vec![Fault::new(line, error.message().lines().next().unwrap_or_default())])
         })?;

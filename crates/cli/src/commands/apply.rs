@@ -9,6 +9,7 @@ use numamma_apply::{Achieved, ApplyError, Placement, apply, compile_elsewhere, r
 use numamma_plan::{Compiled, Pin, Places, Plan, snippet};
 use numamma_process::Ended;
 use numamma_record::{Options, Sampler, record};
+use numamma_topology::Machine;
 
 use super::record::{end_as, progress, say};
 use crate::arguments::Apply;
@@ -25,6 +26,12 @@ pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut placement = Placement::prepare(&plan, &arguments.command).map_err(failed)?;
+    if let Some(predicted) = plan.predicted.as_ref().filter(|_| !arguments.quiet && has_one_node()) {
+        eprintln!(
+            "numamma: the plan is for {}; this machine has one node, so memory lies where it always does",
+            predicted.machine
+        );
+    }
     if let Some(path) = arguments.report.as_ref().filter(|_| !arguments.show) {
         std::fs::write(path, "").map_err(|error| Failure::new(format!("--report {}: {error}", path.display())))?;
     }
@@ -38,6 +45,10 @@ pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
     let outcome = apply(&mut placement, &arguments.command).map_err(failed)?;
     tell(&arguments, &outcome.achieved)?;
     Ok(end(outcome.ended, &outcome.achieved))
+}
+
+fn has_one_node() -> bool {
+    Machine::read(Path::new("/")).nodes.len() <= 1
 }
 
 /// The same for people who do without us.

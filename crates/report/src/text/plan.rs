@@ -4,6 +4,7 @@ use numamma_findings::{ObjectAdvice, PlanFindings, Verdict};
 
 use super::{
     Page,
+    objects::error,
     predictions::{assumptions, table as predictions_table},
     style::{Style, clean},
     table::{Cell, Column, Table},
@@ -20,11 +21,25 @@ pub fn render(plan: &PlanFindings, options: &Options) -> Result<String, ReportEr
     let machine = clean(&plan.machine, page.pen.unicode);
     let mut out = page.pen.paint(Style::Bold, &format!("NumaMMA  plan for {machine}")) + "\n\n";
     out += &predictions_table(&[plan.now.clone(), plan.planned.clone()], &page);
+    out += &waiting(plan, &page);
     match &options.object {
         Some(name) => out += &explain(find(plan, name)?, &page),
         None => out += &objects(plan, options, &page),
     }
     Ok(out + &assumptions(&plan.assumptions, plan.memory_only, &page))
+}
+
+/// What a placement can save at most, and what is to be known first.
+fn waiting(plan: &PlanFindings, page: &Page) -> String {
+    let share = plan.waiting_share.map(|share| {
+        format!(
+            "Loads waited for memory in {} of the threads' time: only that part depends on where memory lies.",
+            units::percent(share)
+        )
+    });
+    let notes = share.iter().chain(&plan.notes).map(|note| page.note(&clean(note, page.pen.unicode)));
+    let notes: String = notes.collect();
+    if notes.is_empty() { notes } else { format!("\n{notes}") }
 }
 
 /// The object of that name, or `#id`.
@@ -47,6 +62,7 @@ fn objects(plan: &PlanFindings, options: &Options, page: &Page) -> String {
     let mut table = Table::new(vec![
         Column::name("Object", 12),
         Column::right("Memory", 0),
+        Column::right("", 0),
         Column::right("Local", 1),
         Column::right("By owner", 2),
         Column::left("Policy", 0),
@@ -62,6 +78,7 @@ fn objects(plan: &PlanFindings, options: &Options, page: &Page) -> String {
         table.row(vec![
             Cell::new(clean(&object.name, page.pen.unicode)),
             Cell::new(units::percent(object.memory_share)),
+            Cell::new(error(object.memory_error, page)).style(Style::Dim),
             Cell::new(local.clone()).phrase(format!("local {local}")),
             Cell::new(by_owner.clone()).phrase(format!("{by_owner} by owner")),
             policy(object, page),
@@ -69,7 +86,10 @@ fn objects(plan: &PlanFindings, options: &Options, page: &Page) -> String {
         ]);
     }
     let mut out = page.heading("Objects") + &table.render(page.width, &page.pen);
-    for object in shown.iter().filter(|object| !object.policy.is_empty()) {
+    let is_told = |object: &&&ObjectAdvice| {
+        !object.policy.is_empty() || (object.verdict == Verdict::Unplaceable && !matches!(object.candidates[..], []))
+    };
+    for object in shown.iter().filter(is_told) {
         out += "\n";
         out += &sentence(object, page);
     }
@@ -90,10 +110,13 @@ fn policy(object: &ObjectAdvice, page: &Page) -> Cell {
     match object.verdict {
         Verdict::Advised => Cell::new(clean(&object.policy, page.pen.unicode)).style(Style::Bold),
         Verdict::Weak => Cell::new(format!("{} (weak)", clean(&object.policy, page.pen.unicode))).style(Style::Warn),
-        Verdict::Right => Cell::new("left: it lies well"),
+        Verdict::Right if object.local_now >= 0.9 => Cell::new("left: it lies well"),
+        Verdict::Right => Cell::new("left: no place is 1 % better"),
         Verdict::Cold => Cell::new("left: hardly accessed"),
         Verdict::Small => Cell::new("left: caches hold it"),
-        Verdict::Unknown => Cell::new("left: too few samples").style(Style::Warn),
+        Verdict::Unknown => {
+            Cell::new(format!("left: only {} waited", units::plural(object.samples, "sample"))).style(Style::Warn)
+        }
         Verdict::Unplaceable => Cell::new("left: no plan can place it"),
     }
 }
@@ -130,7 +153,7 @@ fn explain(object: &ObjectAdvice, page: &Page) -> String {
     }
     let samples = units::plural(object.samples, "sample");
     out + &page.note(&format!(
-        "{} of the accesses to memory, {samples}; local {}, by owner {}, interleaved {}.",
+        "{} of the accesses to memory, {samples} that waited for it; local {}, by owner {}, interleaved {}.",
         units::percent(object.memory_share),
         units::percent(object.local_now),
         units::percent(object.local_by_owner),

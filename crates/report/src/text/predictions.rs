@@ -32,7 +32,7 @@ pub(super) fn table(candidates: &[Prediction], page: &Page) -> String {
         Column::name("Placement", 12),
         Column::right("Time", 0),
         Column::right("95 %", 0),
-        Column::right("Beside", 1),
+        Column::right("Relative", 1),
         Column::right("Remote", 0),
         Column::right("Imbalance", 2),
         Column::left("Threads", 3),
@@ -41,14 +41,14 @@ pub(super) fn table(candidates: &[Prediction], page: &Page) -> String {
     let first = candidates.first().map_or(0.0, |first| first.time_s);
     let best = candidates.iter().map(|of| of.time_s).fold(f64::INFINITY, f64::min);
     for of in candidates {
-        let beside = if first > 0.0 { format!("{:.0} %", 100.0 * of.time_s / first) } else { String::new() };
+        let relative = if first > 0.0 { format!("{:.0} %", 100.0 * of.time_s / first) } else { String::new() };
         let style = if of.time_s == best { Style::Bold } else { Style::Plain };
         let imbalance = format!("{:.0} %", 100.0 * of.imbalance);
         table.row(vec![
             Cell::new(clean(&of.name, page.pen.unicode)).style(style),
             Cell::new(units::seconds(of.time_s)).style(style),
             Cell::new(interval(of)).style(Style::Dim),
-            Cell::new(beside.clone()).phrase(format!("{beside} of the first")),
+            Cell::new(relative.clone()).phrase(format!("{relative} of the first")),
             Cell::new(units::percent(of.remote_share)),
             Cell::new(imbalance.clone()).phrase(format!("imbalance {imbalance}")),
             Cell::new(of.threads.clone()).phrase(format!("threads {}", of.threads)),
