@@ -25,13 +25,13 @@ pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
         show(&plan, &compile_elsewhere(&plan, &arguments.command, root).map_err(failed)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut placement = Placement::prepare(&plan, &arguments.command).map_err(failed)?;
     if let Some(predicted) = plan.predicted.as_ref().filter(|_| !arguments.quiet && has_one_node()) {
         eprintln!(
             "numamma: the plan is for {}; this machine has one node, so memory lies where it always does",
             predicted.machine
         );
     }
+    let mut placement = Placement::prepare(&plan, &arguments.command).map_err(failed)?;
     if let Some(path) = arguments.report.as_ref().filter(|_| !arguments.show) {
         std::fs::write(path, "").map_err(|error| Failure::new(format!("--report {}: {error}", path.display())))?;
     }
