@@ -55,6 +55,7 @@ test("numbers in a row are a range", () => {
   assert.equal(ranges([5, 0, 1, 2]), "0–2, 5");
   assert.equal(ranges([7, 8], "T"), "T7–T8");
   assert.equal(ranges([]), "");
+  assert.equal(ranges(Array.from({ length: 32 }, (_, i) => 16 * i), "T"), "T0, T16, T32, …, T496 (32)");
   assert.deepEqual(threadsOn(advice.map.threads, 1, "now"), [2, 3]);
   assert.deepEqual(threadsOn(advice.map.threads, 1, "planned"), [1]);
 });

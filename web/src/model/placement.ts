@@ -43,7 +43,10 @@ function areAlike(a: Map<number, number>, b: Map<number, number>): boolean {
   return a.size === b.size && [...a].every(([node, share]) => Math.abs(share - (b.get(node) ?? -1)) <= ALIKE);
 }
 
-/** `0–2, 5` */
+/** Runs that a list names before it is cut short. */
+const RUNS = 6;
+
+/** `0–2, 5`; of many runs the first and the last: `0, 16, 32, …, 496 (32)` */
 export function ranges(numbers: readonly number[], prefix = ""): string {
   const sorted = [...numbers].sort((a, b) => a - b);
   const runs: [number, number][] = [];
@@ -52,7 +55,9 @@ export function ranges(numbers: readonly number[], prefix = ""): string {
     if (last && n === last[1] + 1) last[1] = n;
     else runs.push([n, n]);
   }
-  return runs.map(([a, b]) => (a === b ? `${prefix}${a}` : `${prefix}${a}–${prefix}${b}`)).join(", ");
+  const words = runs.map(([a, b]) => (a === b ? `${prefix}${a}` : `${prefix}${a}–${prefix}${b}`));
+  if (words.length <= RUNS) return words.join(", ");
+  return `${words.slice(0, 3).join(", ")}, …, ${words[words.length - 1]} (${numbers.length})`;
 }
 
 /** The threads of a node. */

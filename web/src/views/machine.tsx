@@ -10,6 +10,9 @@ import { nodeFill } from "./node-fill.ts";
 /** The end of the ramp that numbers use: its last steps are nearly black or white. */
 const STRONGEST = 0.8;
 
+/** More nodes than this make small fields. */
+const LARGE = 10;
+
 interface Props {
   advice: PlacementAdvice;
   state: State;
@@ -43,7 +46,7 @@ function Matrix(p: { title: string; rows: number[][]; columns: number; state: St
     return [colors[at], colors[at + 1], colors[at + 2]];
   };
   return (
-    <div class="matrix">
+    <div class={p.columns > LARGE ? "matrix large" : "matrix"}>
       <table aria-label={`${p.title}, between nodes`}>
         <caption>{p.title}</caption>
         <thead>

@@ -3,7 +3,7 @@
 
 import { css, nodeColor, oklab, type Palette } from "../model/colors.ts";
 
-export function nodeFill(node: number, palette: Palette): { backgroundColor: string; backgroundImage: string } {
+export function nodeFill(node: number, palette: Palette, withPattern = true): { backgroundColor: string; backgroundImage: string } {
   const color = nodeColor(node, palette);
   const ink = oklab(color)[0] < 0.6 ? "rgba(255,255,255,0.6)" : "rgba(0,0,0,0.55)";
   const patterns = [
@@ -12,5 +12,6 @@ export function nodeFill(node: number, palette: Palette): { backgroundColor: str
     `repeating-linear-gradient(0deg, ${ink} 0 1.5px, transparent 1.5px 5px)`,
     `repeating-linear-gradient(45deg, ${ink} 0 3px, transparent 3px 6px)`,
   ];
-  return { backgroundColor: css(color), backgroundImage: patterns[(node + Math.floor(node / patterns.length)) % patterns.length] };
+  const pattern = withPattern ? (node + Math.floor(node / patterns.length)) % patterns.length : 0;
+  return { backgroundColor: css(color), backgroundImage: patterns[pattern] };
 }

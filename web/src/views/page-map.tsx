@@ -1,19 +1,26 @@
 // Pages of objects by node: a strip as it is, and one under the plan.
 
+import { useState } from "preact/hooks";
 import type { Bin, ObjectAdvice, PageNodes, PlacementAdvice } from "../data/placement.ts";
 import { localPlanned, ranges, segments, UNUSED, type Segment } from "../model/placement.ts";
 import { bytes, count, percent, plural } from "../model/units.ts";
 import { selectObject, useSignal, type State } from "../state.ts";
 import { nodeFill } from "./node-fill.ts";
+import { More } from "./parts.tsx";
 
-/** Objects that are drawn at once, most costly first. */
-const AT_ONCE = 20;
+/** Objects that are drawn before one asks for more, most costly first. */
+const AT_ONCE = 8;
+
+/** Shares of a strip and of a column from which on there is room for a pattern. */
+const WIDE = 0.015;
+const HIGH = 0.15;
 
 export function PageMap(p: { advice: PlacementAdvice; state: State }) {
   const { map, plan, machine } = p.advice;
   const palette = useSignal(p.state.palette);
   const selected = useSignal(p.state.object);
-  const shown = map.objects.filter((o, i) => o.pages > 0 && (i < AT_ONCE || o.id === selected));
+  const [most, setMost] = useState(AT_ONCE);
+  const shown = map.objects.filter((o, i) => o.pages > 0 && (i < most || o.id === selected));
   return (
     <>
       <p class="node-legend">
@@ -30,7 +37,7 @@ export function PageMap(p: { advice: PlacementAdvice; state: State }) {
         const object = plan.objects.find((o) => o.id === pages.id);
         return object && <ObjectStrips key={pages.id} pages={pages} object={object} state={p.state} chosen={selected === pages.id} />;
       })}
-      {map.objects.length > shown.length && <p class="muted">{plural(map.objects.length - shown.length, "more object")} not drawn.</p>}
+      <More of={map.objects.length} shown={most} onClick={() => setMost(map.objects.length)} />
     </>
   );
 }
@@ -44,6 +51,7 @@ function ObjectStrips(p: { pages: PageNodes; object: ObjectAdvice; state: State;
         <button type="button" class="link object" onClick={() => selectObject(p.state, object.id)}>
           {object.name}
         </button>
+        {object.policy && <span class="policy">{object.policy}</span>}
         <span class="muted">
           {bytes(pages.pages * pages.page_bytes)}, {plural(pages.pages, "page")}; {bin}
         </span>
@@ -83,18 +91,19 @@ function SegmentView(p: { segment: Segment; share: number; state: State }) {
   const { segment } = p;
   const nodes = segment.parts.map((part) => part.node).filter((node) => node !== UNUSED);
   const label = ranges(nodes);
-  // A number is drawn where the column is wide enough for it, on a phone too.
-  const fits = p.share > 0.03 + 0.025 * label.length;
+  const isWide = p.share > WIDE;
+  // The style sheet hides a number where its column is too narrow.
+  const length = ["", "one", "two"][label.length] ?? "long";
   return (
-    <div class="segment" style={{ flex: `${segment.pages} 0 0` }} title={describe(segment)}>
+    <div class={isWide ? "segment wide" : "segment"} style={{ flex: `${segment.pages} 0 0` }} title={describe(segment)}>
       {segment.parts.map((part) => (
         <i
           key={part.node}
           class={part.node === UNUSED ? "unused" : ""}
-          style={{ flex: `${part.share} 0 0`, ...(part.node === UNUSED ? {} : nodeFill(part.node, palette)) }}
+          style={{ flex: `${part.share} 0 0`, ...(part.node === UNUSED ? {} : nodeFill(part.node, palette, isWide && part.share > HIGH)) }}
         />
       ))}
-      {fits && <b>{label}</b>}
+      {isWide && label && <b class={length}>{label}</b>}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 // What to do about placement, what it is predicted to bring, and where pages and threads go.
 
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import type { ObjectAdvice, PlacementAdvice } from "../data/placement.ts";
 import type { Report } from "../data/types.ts";
 import { recommended, verdict } from "../model/placement.ts";
@@ -9,7 +10,11 @@ import { selectObject, useSignal, type State } from "../state.ts";
 import { Command } from "./command.tsx";
 import { MachineView } from "./machine.tsx";
 import { PageMap } from "./page-map.tsx";
+import { More } from "./parts.tsx";
 import { Predicted } from "./predicted.tsx";
+
+/** Objects that are told of before one asks for more. */
+const AT_ONCE = 8;
 
 export function Placement(p: { report: Report; state: State }) {
   const page = p.report.placement;
@@ -72,7 +77,9 @@ function Part(p: { title: string; help: string; children: ComponentChildren }) {
 function WhatToDo(p: { advice: PlacementAdvice; state: State }) {
   const { plan, commands, machine } = p.advice;
   const selected = useSignal(p.state.object);
-  const shown = plan.objects.filter((o) => o.verdict !== "cold");
+  const [most, setMost] = useState(AT_ONCE);
+  const told = plan.objects.filter((o) => o.verdict !== "cold");
+  const shown = told.filter((o, i) => i < most || o.id === selected);
   const cold = plan.objects.filter((o) => o.verdict === "cold");
   return (
     <>
@@ -87,6 +94,7 @@ function WhatToDo(p: { advice: PlacementAdvice; state: State }) {
           </li>
         ))}
       </ol>
+      <More of={told.length} shown={most} onClick={() => setMost(told.length)} />
       {cold.length > 0 && (
         <p class="muted">
           {plural(cold.length, "more object")} with {percent(cold.reduce((sum, o) => sum + o.memory_share, 0))} of the accesses to memory.
