@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { decode } from "../src/data/decode.ts";
 import type { Bin, PlacementAdvice, PlacementPage } from "../src/data/placement.ts";
-import { between, localPlanned, placements, ranges, recommended, segments, threadsOn, UNUSED, verdict } from "../src/model/placement.ts";
+import { between, hasInterval, localPlanned, matters, placements, ranges, recommended, segments, threadsOn, UNUSED, verdict } from "../src/model/placement.ts";
 import { newPalette } from "../src/model/colors.ts";
 import { nodeFill } from "../src/views/node-fill.ts";
 import { typical } from "./fixture.ts";
@@ -82,6 +82,12 @@ test("the plan is recommended if it changes something that pays", () => {
 test("objects have a verdict and a local share under the plan", () => {
   assert.deepEqual(advice.plan.objects.map(verdict), ["block", "interleave, weak", "stays: lies well", "stays: hardly accessed"]);
   assert.deepEqual(advice.plan.objects.map(localPlanned), [0.997, 0.25, 0.991, 0.25]);
+});
+
+test("objects and intervals that say nothing are left out", () => {
+  assert.deepEqual(advice.plan.objects.map(matters), [true, true, true, false]);
+  assert.ok(hasInterval(advice.plan.now));
+  assert.ok(!hasInterval({ ...advice.plan.now, low_s: 6.42, high_s: 6.421 }));
 });
 
 test("latencies lie between the least and the most", () => {

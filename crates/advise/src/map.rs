@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use numamma_findings::{InstanceUse, ObjectAdvice, ObjectUse, PageNodes, PlacementMap, ThreadNodes, Verdict};
+use numamma_findings::{InstanceUse, ObjectAdvice, ObjectUse, PageNodes, PlacementMap, ThreadNodes};
 
+use crate::choose::COLD;
 use crate::model::Model;
 use crate::predict::{Layouts, own_layout};
 
@@ -23,7 +24,7 @@ pub struct Placing<'a> {
 pub fn map(model: &Model<'_>, advice: &[ObjectAdvice], now: Placing<'_>, planned: Placing<'_>) -> PlacementMap {
     let included = (0..model.usage.threads.len()).filter(|&thread| model.demand.included[thread]);
     let nodes = |thread| ThreadNodes { thread, now: now.thread_nodes[thread], planned: planned.thread_nodes[thread] };
-    let matters = advice.iter().filter(|advice| advice.verdict != Verdict::Cold);
+    let matters = advice.iter().filter(|advice| advice.memory_share >= COLD);
     let at = |advice: &ObjectAdvice| model.usage.objects.iter().position(|object| object.id == advice.id);
     PlacementMap {
         threads: included.map(nodes).collect(),

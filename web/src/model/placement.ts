@@ -5,6 +5,9 @@ import type { Bin, ObjectAdvice, PageNodes, PlacementAdvice, Prediction, ThreadN
 /** A plan must save more than this share of the time to be worth it; crates/advise has the same (SIMPLER). */
 const WORTH = 0.01;
 
+/** Objects with less of the accesses to memory are not told of; crates/advise has the same (COLD). */
+const COLD = 0.01;
+
 /** Stands for pages that nobody used. */
 export const UNUSED = -1;
 
@@ -78,6 +81,16 @@ export function recommended(advice: PlacementAdvice): Prediction | undefined {
   const { now, planned, objects } = advice.plan;
   const isAsGood = now.threads === "as recorded" && objects.every((o) => !o.policy) && now.time_s <= planned.time_s * (1 + WORTH);
   return placements(advice).find((c) => c.name === (isAsGood ? "as recorded" : "plan"));
+}
+
+/** Whether an object is worth telling of. */
+export function matters(o: ObjectAdvice): boolean {
+  return o.memory_share >= COLD;
+}
+
+/** Whether an interval is wide enough to be told: what is known exactly has none. */
+export function hasInterval(of: Prediction): boolean {
+  return of.high_s - of.low_s > 1e-3 * of.time_s;
 }
 
 /** Local share of an object under the plan. */

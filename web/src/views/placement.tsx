@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ObjectAdvice, PlacementAdvice } from "../data/placement.ts";
 import type { Report } from "../data/types.ts";
-import { recommended, verdict } from "../model/placement.ts";
+import { hasInterval, matters, recommended, verdict } from "../model/placement.ts";
 import { percent, plural, seconds } from "../model/units.ts";
 import { selectObject, useSignal, type State } from "../state.ts";
 import { Command } from "./command.tsx";
@@ -18,13 +18,7 @@ const AT_ONCE = 8;
 
 export function Placement(p: { report: Report; state: State }) {
   const page = p.report.placement;
-  if (!page?.advice) {
-    return (
-      <p class="empty">
-        There is no advice on placement: {page?.missing ?? "the page holds none"}. <code>numamma html --machine NAME</code> asks for another machine.
-      </p>
-    );
-  }
+  if (!page?.advice) return <p class="empty">There is no advice on placement: {page?.missing ?? "the page holds none"}.</p>;
   const { advice } = page;
   return (
     <div class="placement">
@@ -78,9 +72,9 @@ function WhatToDo(p: { advice: PlacementAdvice; state: State }) {
   const { plan, commands, machine } = p.advice;
   const selected = useSignal(p.state.object);
   const [most, setMost] = useState(AT_ONCE);
-  const told = plan.objects.filter((o) => o.verdict !== "cold");
+  const told = plan.objects.filter(matters);
   const shown = told.filter((o, i) => i < most || o.id === selected);
-  const cold = plan.objects.filter((o) => o.verdict === "cold");
+  const rest = plan.objects.filter((o) => !matters(o));
   return (
     <>
       <p class="verdict">{summary(p.advice)}</p>
@@ -95,9 +89,9 @@ function WhatToDo(p: { advice: PlacementAdvice; state: State }) {
         ))}
       </ol>
       <More of={told.length} shown={most} onClick={() => setMost(told.length)} />
-      {cold.length > 0 && (
+      {rest.length > 0 && (
         <p class="muted">
-          {plural(cold.length, "more object")} with {percent(cold.reduce((sum, o) => sum + o.memory_share, 0))} of the accesses to memory.
+          {plural(rest.length, "more object")} with {percent(rest.reduce((sum, o) => sum + o.memory_share, 0))} of the accesses to memory.
         </p>
       )}
     </>
@@ -109,7 +103,8 @@ function summary(advice: PlacementAdvice): string {
   if (recommended(advice)?.name !== "plan") return "Memory and threads lie well as they are: no plan makes the run 1 % faster.";
   const { now, planned } = plan;
   const what = plan.memory_only ? "accesses to memory take" : "the run takes";
-  const time = `${what} ${seconds(planned.time_s)} (${seconds(planned.low_s)} to ${seconds(planned.high_s)})`;
+  const interval = hasInterval(planned) ? ` (${seconds(planned.low_s)} to ${seconds(planned.high_s)})` : "";
+  const time = `${what} ${seconds(planned.time_s)}${interval}`;
   const whose = `predicted for ${plural(predictions.threads, "thread")} on ${plan.machine}`;
   if (plan.objects.every((o) => !o.policy)) {
     return `No object needs another place. With threads placed ${planned.threads}, ${time}, ${whose}.`;

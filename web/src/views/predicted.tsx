@@ -1,7 +1,7 @@
 // Predicted times as bars with whiskers, one row for each placement.
 
 import type { PlacementAdvice, Prediction } from "../data/placement.ts";
-import { placements, recommended } from "../model/placement.ts";
+import { hasInterval, placements, recommended } from "../model/placement.ts";
 import { percent, seconds, timeTicks } from "../model/units.ts";
 
 /** Length of the axis beside the longest whisker: the last tick has room. */
@@ -10,7 +10,7 @@ const AXIS = 1.05;
 const TICKS = 5;
 
 export function Predicted(p: { advice: PlacementAdvice }) {
-  const { measured_s } = p.advice.predictions;
+  const { measured_s, memory_only } = p.advice.predictions;
   const candidates = placements(p.advice);
   const best = recommended(p.advice);
   const most = AXIS * Math.max(...candidates.map((c) => c.high_s));
@@ -47,9 +47,7 @@ export function Predicted(p: { advice: PlacementAdvice }) {
               </td>
               <td class="number">
                 {seconds(c.time_s)}
-                <span class="sub">
-                  {seconds(c.low_s)} – {seconds(c.high_s)}
-                </span>
+                <span class="sub">{hasInterval(c) && `${seconds(c.low_s)} – ${seconds(c.high_s)}`}</span>
               </td>
               <td class="number">{percent(1 - c.remote_share)}</td>
               <td class="number">{percent(c.imbalance)}</td>
@@ -70,6 +68,7 @@ export function Predicted(p: { advice: PlacementAdvice }) {
           </tr>
         </tbody>
       </table>
+      {memory_only && <p class="muted">Native run times are not known, so only ratios of these times mean something.</p>}
       {measured_s !== null && <p class="muted">The recorded run took {seconds(measured_s)} on its machine.</p>}
     </>
   );
