@@ -145,3 +145,55 @@ fn a_plan_without_a_promise_cannot_be_held_to_it() {
     let run = Run::compare(&place.dataset(), &place.dataset()).arg("--plan").arg(&file).run();
     run.exits(OWN_FAILURE).fails_clearly(&["[predicted]"]);
 }
+
+/// The section about placement of a page that was made for the machine of four nodes.
+fn placement_of_page(place: &Place, args: &[&str]) -> Value {
+    let file = place.path("page.html");
+    let run = Run::numamma().arg("html").arg(place.dataset()).arg("-o").arg(&file);
+    // Without pages and samples of objects the data is short, so it is not compressed.
+    run.args(["--objects", "0"]).args(args).run().success();
+    let page = fs::read_to_string(&file).unwrap();
+    let (_, data) =
+        page.split_once(r#"<script type="application/json" id="data">"#).expect("data that is not compressed");
+    let (data, _) = data.split_once("</script>").expect("an end of the data");
+    serde_json::from_str::<Value>(data).expect("JSON")["placement"].clone()
+}
+
+#[test]
+fn the_page_says_what_plan_and_predict_say() {
+    let place = Place::alone();
+    record(&place, 400, &[]);
+    let machine = machine(&place);
+    let page = placement_of_page(&place, &["--machine", machine.to_str().unwrap()]);
+    assert_eq!(page["missing"], Value::Null, "{page:#}");
+    let advice = &page["advice"];
+    let file = place.path("plan.toml");
+    let file = file.to_str().unwrap();
+    assert_eq!(advice["plan"], ask(&place, "plan", &["-o", file]));
+    assert_eq!(advice["predictions"], ask(&place, "predict", &["--plan", file]));
+    assert_eq!(advice["machine"]["cpus"], serde_json::json!([1, 1, 1, 1]));
+    let command = advice["commands"]["apply"].as_str().expect("a command");
+    assert!(command.starts_with("numamma apply plan.toml") && command.ends_with("program"), "{command}");
+
+    // Each of the plan's nodes has a quarter of the array, which lay on one.
+    let pages = &advice["map"]["objects"][0];
+    let nodes = |when: &str| -> Vec<u64> {
+        let bins = pages[when].as_array().expect("bins").iter().flat_map(|bin| bin.as_array().expect("a bin"));
+        let mut nodes: Vec<u64> = bins.map(|node| node[0].as_u64().expect("a node")).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    };
+    assert_eq!((nodes("now").len(), nodes("planned").len()), (1, 4), "{pages:#}");
+}
+
+#[test]
+fn a_page_without_a_plan_says_why() {
+    let place = Place::together();
+    place.record().arg("true").run().success();
+    let page = placement_of_page(&place, &["--machine", machine(&place).to_str().unwrap()]);
+    assert_eq!(page["advice"], Value::Null);
+    assert!(page["missing"].as_str().is_some_and(|reason| reason.contains("memory")), "{page:#}");
+    let run = Run::numamma().arg("html").arg(place.dataset()).args(["-o", "-", "--machine", "nowhere"]).run();
+    run.exits(OWN_FAILURE).fails_clearly(&["nowhere"]);
+}

@@ -5,6 +5,7 @@ import { decodeText } from "./data/decode.ts";
 import { followTheme, linkToAddress, newState } from "./state.ts";
 import { App } from "./views/app.tsx";
 import "./style.css";
+import "./placement.css";
 
 async function start(): Promise<void> {
   const root = document.getElementById("app");

@@ -38,7 +38,8 @@ export function useSignal<T>(signal: Signal<T>): T {
   return signal.value;
 }
 
-export type Tab = "objects" | "threads" | "lines" | "sites" | "processes";
+const TABS = ["objects", "threads", "lines", "sites", "processes", "placement"] as const;
+export type Tab = (typeof TABS)[number];
 
 export interface State {
   /** Id of the object whose memory is shown; -1: none. */
@@ -118,8 +119,8 @@ export function linkToAddress(s: State, objects: ReadonlySet<number>): void {
     const from = new URLSearchParams(location.hash.slice(1));
     const id = Number(from.get("object"));
     if (from.has("object") && objects.has(id)) selectObject(s, id);
-    const tab = from.get("tab");
-    if (tab && ["objects", "threads", "lines", "sites", "processes"].includes(tab)) s.tab.value = tab as Tab;
+    const tab = TABS.find((name) => name === from.get("tab"));
+    if (tab) s.tab.value = tab;
   };
   const write = () => {
     try {

@@ -33,9 +33,13 @@ const FRAME_MS = Number(process.env.FRAME_MS ?? 400);
 async function reportsOfFixtures(dir) {
   const fixture = await load("fixture.ts");
   const page = await readFile(join(here, "../dist/view.html"), "utf8");
+  const placement = {
+    typical: JSON.parse(await readFile(join(here, "placement.json"), "utf8")),
+    empty: { version: 1, missing: "no access to memory was sampled", advice: null },
+  };
   const files = {};
   for (const name of ["typical", "large", "empty"]) {
-    const json = JSON.stringify(fixture[name]()).replaceAll("<", "\\u003c");
+    const json = JSON.stringify({ ...fixture[name](), placement: placement[name] }).replaceAll("<", "\\u003c");
     const data = `<script type="application/json" id="data">${json}</script>`;
     files[name] = join(dir, `${name}.html`);
     await writeFile(files[name], page.replace("<!--numamma:data-->", () => data));
@@ -149,6 +153,40 @@ async function exercise(page) {
   }
 }
 
+/** The tab of placement, if the report has one: advice, bars, strips, matrix; or why there is none. */
+async function exercisePlacement(page) {
+  const tab = page.getByRole("tab", { name: "Placement" });
+  if ((await tab.count()) === 0) return;
+  await tab.click();
+  if ((await page.locator(".placement").count()) === 0) {
+    assert.match(await page.locator(".table-panel").innerText(), /no advice on placement: ./);
+    return;
+  }
+  assert.equal(await page.locator(".plot").count(), 0, "the view has the whole window");
+  const bars = await page.locator(".time-bar").evaluateAll((all) =>
+    all.map((bar) => [".time-fill", ".whisker"].map((part) => bar.querySelector(part).getBoundingClientRect())),
+  );
+  assert.ok(bars.length >= 3, `${bars.length} bars`);
+  for (const [fill, whisker] of bars) {
+    assert.ok(whisker.left <= fill.right + 1 && fill.right <= whisker.right + 1, "a time lies outside of its interval");
+  }
+  assert.equal(await page.locator(".predicted .mark").count(), 1, "one placement is recommended");
+  assert.ok((await page.locator(".matrix td").count()) >= 1, "no matrix");
+  assert.ok((await page.locator(".segment").count()) >= (await page.locator(".strip").count()), "an empty strip");
+  // By keyboard: a name selects its object in the diagnosis and in the map.
+  const names = page.locator(".diagnoses .object");
+  const last = names.nth((await names.count()) - 1);
+  await last.focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await page.locator(".diagnoses .chosen .object").innerText(), await last.innerText());
+  assert.equal(await page.locator(".strips.chosen .object").innerText(), await last.innerText());
+  const copy = page.locator(".command button").first();
+  await copy.click();
+  await page.waitForFunction(() => /Copied|Ctrl/.test(document.querySelector(".command button").textContent));
+  await page.locator(".chosen .link", { hasText: "Show pages" }).click();
+  assert.equal(await page.locator('.table-panel tr[aria-selected="true"]').count(), 1, "the object is selected in the table");
+}
+
 /** On a phone nothing is cut off: what is wider than the screen scrolls by itself. */
 async function fitsPhone(page) {
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -164,6 +202,13 @@ async function followsAddress(page) {
   await page.evaluate(() => (location.hash = "#object=123456&tab=nothing"));
   await page.waitForFunction(() => !location.hash.includes("123456"));
   assert.match(await selected(), /Threads/);
+}
+
+async function placementTabs(browser, file) {
+  const { page, context } = await open(browser, file, {});
+  const tabs = await page.getByRole("tab", { name: "Placement" }).count();
+  await context.close();
+  return tabs;
 }
 
 async function shoot(browser, file, name, options, prepare) {
@@ -192,6 +237,7 @@ try {
     await settle(page);
     const plot = (await page.locator(".plot").count()) > 0;
     if (plot) await exercise(page);
+    await exercisePlacement(page);
     await followsAddress(page);
     assert.deepEqual(problems, [], name);
     console.log(`${name}: open ${ms} ms${plot ? `, frame ${await frameMs(page)} ms` : ", no memory view"}`);
@@ -201,6 +247,15 @@ try {
     }
     const phone = { viewport: PHONE, screen: PHONE, isMobile: true, hasTouch: true };
     await shoot(browser, file, `${name}-phone`, phone, fitsPhone);
+    if ((await placementTabs(browser, file)) > 0) {
+      const show = (page) => page.getByRole("tab", { name: "Placement" }).click();
+      await shoot(browser, file, `${name}-placement-light`, size(1280, 720), show);
+      await shoot(browser, file, `${name}-placement-dark`, size(1280, 720, "dark"), show);
+      await shoot(browser, file, `${name}-placement-phone`, phone, async (page) => {
+        await show(page);
+        await fitsPhone(page);
+      });
+    }
     if (!plot || !outdir) continue;
     await shoot(browser, file, `${name}-narrow`, { ...size(900, 760), screen: { width: 900, height: 760 } });
     await shoot(browser, file, `${name}-wide`, size(1920, 1080, "dark"));

@@ -22,7 +22,7 @@ pub enum AdviseError {
         fault: String,
     },
     /// A plan for a machine without a choice.
-    #[error("machine {0} has one node with memory: every placement is the same")]
+    #[error("machine {0} has one node with memory: every placement is the same; name another machine with --machine")]
     OneNode(String),
     /// Threads or pages of the recording lie on nodes that the machine does not have.
     #[error(

@@ -23,6 +23,7 @@ mod interval;
 mod latencies;
 mod layout;
 mod locality;
+mod map;
 mod model;
 mod options;
 mod plan;

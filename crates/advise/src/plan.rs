@@ -1,6 +1,6 @@
 //! A plan for a run on a machine.
 
-use numamma_findings::{ObjectAdvice, PLACEMENT_VERSION, PlanFindings, PolicyCost, Usage, Verdict};
+use numamma_findings::{ObjectAdvice, PLACEMENT_VERSION, PlacementMap, PlanFindings, PolicyCost, Usage, Verdict};
 use numamma_plan::{Object, Pin, Plan, Predicted};
 use numamma_topology::MachineModel;
 
@@ -9,6 +9,7 @@ use crate::diagnose::{Case, line, sentence};
 use crate::error::AdviseError;
 use crate::extrapolate::extrapolate;
 use crate::layout::Layout;
+use crate::map::{Placing, map};
 use crate::model::Model;
 use crate::options::{Options, ThreadPlacement};
 use crate::policy::{objects, words};
@@ -27,6 +28,8 @@ pub struct PlanAdvice {
     pub plan: Plan,
     /// What reports show; its text holds the same plan.
     pub findings: PlanFindings,
+    /// Where threads and pages are, without the plan and under it.
+    pub map: PlacementMap,
 }
 
 /// One object as the plan has it.
@@ -77,11 +80,13 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     };
     let now_nodes = model.thread_nodes(&now)?;
     let now_layout = if now == ThreadPlacement::AsRecorded { Layout::AsRecorded } else { Layout::FirstTouch };
-    let now_traffic = total(&model, &now_nodes, &Layouts::All(now_layout));
+    let now_layouts = Layouts::All(now_layout);
+    let now_traffic = total(&model, &now_nodes, &now_layouts);
     let layouts = can_be_had(&model, &assignment, &weights);
     let mut planned = planned(&model, &assignment, &weights, &layouts);
     without_twins(&mut planned);
-    let planned_traffic = total(&model, nodes, &Layouts::Each(layouts));
+    let layouts = Layouts::Each(layouts);
+    let planned_traffic = total(&model, nodes, &layouts);
     let findings = PlanFindings {
         version: PLACEMENT_VERSION,
         machine: machine.name.clone(),
@@ -106,7 +111,9 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
         ..Plan::default()
     };
     let toml = text(&plan, &planned, &findings);
-    Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings } })
+    let now = Placing { thread_nodes: &now_nodes, layouts: &now_layouts };
+    let map = map(&model, &findings.objects, now, Placing { thread_nodes: nodes, layouts: &layouts });
+    Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings }, map })
 }
 
 /// That one node has room for all threads, so that there is nothing to place.

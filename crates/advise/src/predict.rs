@@ -136,7 +136,7 @@ pub fn total(model: &Model<'_>, thread_nodes: &[usize], layouts: &Layouts) -> Tr
 }
 
 /// Stacks and thread-local memory lie with their threads, whatever the policy.
-fn own_layout<'a>(object: &ObjectUse, layout: &'a Layout) -> &'a Layout {
+pub fn own_layout<'a>(object: &ObjectUse, layout: &'a Layout) -> &'a Layout {
     match layout {
         Layout::AsRecorded => layout,
         _ if is_placeable(object) => layout,

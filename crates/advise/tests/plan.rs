@@ -94,3 +94,18 @@ fn arrays_of_one_line_are_placed_together() {
     assert!(apart.findings.planned.remote_share > 0.7, "{:?}", apart.findings.planned);
     assert!(apart.findings.objects.iter().all(|object| object.verdict == Verdict::Unplaceable));
 }
+
+/// Every page that is used is in one bin, where the layouts put it.
+#[test]
+fn the_map_counts_each_page() {
+    let mut counts = usage(16, MemorySource::CacheModel);
+    object(&mut counts, "field", 1024, |_| 0, |page| vec![((page / 64) as usize, 1000.0)]);
+    object(&mut counts, "rare", 16, |_| 0, |_| vec![(0, 1.0)]);
+    let map = plan(&counts, &machine(4), &Options::default()).expect("a plan").map;
+    assert_eq!(map.threads.len(), 16);
+    assert!(map.threads.iter().all(|thread| thread.planned == thread.thread / 4));
+    let [field] = &map.objects[..] else { panic!("an object that hardly matters is drawn: {map:?}") };
+    assert_eq!((field.pages, field.bin_pages, field.now.len()), (1024, 4, 256));
+    assert!(field.now.iter().all(|bin| *bin == [(0, 4)]));
+    assert!((0..256).all(|bin| field.planned[bin] == [(bin / 64, 4)]));
+}

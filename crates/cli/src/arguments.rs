@@ -321,6 +321,12 @@ pub struct Html {
     /// Objects with pages and samples in the file, costliest first
     #[arg(long, value_name = "N", default_value = "40")]
     pub objects: usize,
+    /// Machine that placement is advised for, as for `numamma plan` [default: this one]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub machine: Option<String>,
+    /// Number of threads that placement is advised for, if another than recorded
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
 }
 
 #[derive(Args)]

@@ -24,6 +24,11 @@ impl Failure {
         Self { message: message.to_string(), code: u8::try_from(code).unwrap_or(OWN_FAILURE) }
     }
 
+    /// The text.
+    pub fn message(self) -> String {
+        self.message
+    }
+
     /// Says it.
     pub fn report(&self) -> ExitCode {
         self.message.lines().for_each(|line| eprintln!("numamma: {line}"));

@@ -10,6 +10,7 @@ mod comparison;
 mod for_comparison;
 mod memory;
 mod placement;
+mod placement_page;
 mod prediction;
 mod statistics;
 mod usage;
@@ -26,6 +27,9 @@ pub use comparison::{
 pub use for_comparison::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
 pub use memory::MemoryAccesses;
 pub use placement::{LineToChange, ObjectAdvice, PlanFindings, PolicyCost, Verdict};
+pub use placement_page::{
+    Commands, LoadedLatency, MachinePicture, PageNodes, PlacementAdvice, PlacementMap, PlacementPage, ThreadNodes,
+};
 pub use prediction::{LinkLoad, NodeLoad, Prediction, Predictions, Uncertainty};
 pub use statistics::share_error;
 pub use usage::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, PhaseUse, ThreadUse, Usage};

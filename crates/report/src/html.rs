@@ -4,14 +4,15 @@
 //! web/ --npm run build--> web/dist/view.html --build.rs--> VIEW --render--> head | <script id="data"> | tail
 //! ```
 //! The data is the report in [`numamma_findings`] with the details of its objects as columns, which are a tenth as long as
-//! records and compress better. `web/src/data/decode.ts` reads them; `web/test/packed.json` is checked by the tests of both.
+//! records and compress better. `web/src/data/decode.ts` reads them; `web/test/packed.json` is checked by the tests of both, and so is
+//! `web/test/placement.json`, the section about placement.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use numamma_findings::{Detail, Findings, Instance, Page, Point};
+use numamma_findings::{Detail, Findings, Instance, Page, PlacementPage, Point};
 use serde::Serialize;
 
 const VIEW: &str = include_str!(concat!(env!("OUT_DIR"), "/view.html"));
@@ -49,17 +50,17 @@ pub fn is_page(head: &[u8]) -> bool {
 }
 
 /// Writes the report of `findings` as one HTML file. Objects show their pages and samples if their `detail` is filled.
-pub fn render(findings: &Findings, out: &mut dyn Write) -> Result<(), HtmlError> {
+pub fn render(findings: &Findings, placement: &PlacementPage, out: &mut dyn Write) -> Result<(), HtmlError> {
     let (head, tail) = VIEW.split_once(DATA_MARK).ok_or(HtmlError::NotBuilt)?;
     out.write_all(head.as_bytes())?;
-    write_data(findings, out)?;
+    write_data(findings, placement, out)?;
     out.write_all(tail.as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
-fn write_data(findings: &Findings, out: &mut dyn Write) -> Result<(), HtmlError> {
-    let json = serde_json::to_string(&Payload::new(findings))?;
+fn write_data(findings: &Findings, placement: &PlacementPage, out: &mut dyn Write) -> Result<(), HtmlError> {
+    let json = serde_json::to_string(&Payload::new(findings, placement))?;
     if json.len() < COMPRESS_FROM {
         write!(out, r#"<script type="application/json" id="data">{}</script>"#, escape(&json))?;
     } else {
@@ -97,21 +98,22 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 #[derive(Serialize)]
-struct Payload {
+struct Payload<'a> {
     findings: Findings,
     /// By object id.
     details: BTreeMap<usize, PackedDetail>,
+    placement: &'a PlacementPage,
 }
 
-impl Payload {
-    fn new(findings: &Findings) -> Self {
+impl<'a> Payload<'a> {
+    fn new(findings: &Findings, placement: &'a PlacementPage) -> Self {
         let mut findings = findings.clone();
         let details = findings
             .objects
             .iter_mut()
             .filter_map(|object| object.detail.take().map(|detail| (object.id, PackedDetail::new(detail))))
             .collect();
-        Self { findings, details }
+        Self { findings, details, placement }
     }
 }
 
@@ -253,14 +255,28 @@ mod tests {
     fn packs_details_as_the_web_view_reads_them() {
         let expected: serde_json::Value =
             serde_json::from_str(include_str!("../../../web/test/packed.json")).expect("packed.json is JSON");
-        let packed = serde_json::to_value(Payload::new(&sample()).details).expect("columns are JSON");
+        let packed =
+            serde_json::to_value(Payload::new(&sample(), &PlacementPage::default()).details).expect("columns are JSON");
         assert_eq!(packed, expected, "got {packed}");
+    }
+
+    #[test]
+    fn placement_has_the_fields_that_the_web_view_knows() {
+        let expected: serde_json::Value =
+            serde_json::from_str(include_str!("../../../web/test/placement.json")).expect("placement.json is JSON");
+        let page: PlacementPage = serde_json::from_value(expected.clone()).expect("all fields are there");
+        let written = serde_json::to_value(page).expect("placement is JSON");
+        assert!(
+            written == expected,
+            "web/test/placement.json has other fields: {:#}",
+            written["advice"]["plan"]["objects"][0]
+        );
     }
 
     #[test]
     fn no_string_can_leave_the_script_element() {
         let mut out = Vec::new();
-        write_data(&sample(), &mut out).expect("memory can be written");
+        write_data(&sample(), &PlacementPage::default(), &mut out).expect("memory can be written");
         let text = String::from_utf8(out).expect("UTF-8");
         let json = text
             .strip_prefix(r#"<script type="application/json" id="data">"#)
@@ -282,7 +298,7 @@ mod tests {
         });
         findings.objects[0].detail.as_mut().expect("has a detail").points = points.collect();
         let mut out = Vec::new();
-        write_data(&findings, &mut out).expect("memory can be written");
+        write_data(&findings, &PlacementPage::default(), &mut out).expect("memory can be written");
         assert!(out.starts_with(br#"<script type="application/octet-stream" id="data" data-encoding="gzip">H4sI"#));
         assert!(out.len() < 1_000_000, "{} bytes", out.len());
     }
@@ -298,7 +314,7 @@ mod tests {
     #[test]
     fn says_what_to_do_when_the_view_was_not_built() {
         let mut out = Vec::new();
-        match render(&Findings::default(), &mut out) {
+        match render(&Findings::default(), &PlacementPage::default(), &mut out) {
             Ok(()) => {
                 assert!(available() && out.ends_with(b"</html>\n"));
                 assert!(is_page(&out[..HEAD]) && !is_page(b"<!doctype html><title>Mine</title>"));

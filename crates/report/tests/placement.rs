@@ -55,9 +55,9 @@ fn predictions_in_a_table() {
 NumaMMA  run time predicted for amd-8x6, 48 threads
   recorded  12.0 s
 
-Placement      Time              95 %  Beside  Remote  Imbalance  Threads  Busiest node
-first touch  12.3 s  11.1 s to 14.8 s   100 %  87.5 %      283 %  compact  1: 75.0 %
-interleave   10.0 s  9.00 s to 12.0 s    81 %  75.0 %      283 %  compact  1: 75.0 %
+Placement      Time              95 %  Relative  Remote  Imbalance  Threads  Busiest node
+first touch  12.3 s  11.1 s to 14.8 s     100 %  87.5 %      283 %  compact  1: 75.0 %
+interleave   10.0 s  9.00 s to 12.0 s      81 %  75.0 %      283 %  compact  1: 75.0 %
 
 The machine's contention is not known.
 ";
@@ -79,8 +79,11 @@ fn a_plan_with_its_reasons() {
             advice("field", Verdict::Advised, "block"),
             advice("table\u{1b}[31m", Verdict::Weak, "interleave"),
             advice("grid", Verdict::Right, ""),
+            ObjectAdvice { local_now: 0.95, ..advice("home", Verdict::Right, "") },
             advice("cold", Verdict::Cold, ""),
         ],
+        waiting_share: Some(0.25),
+        notes: vec!["All 4 threads have room on node 0.".into()],
         ..PlanFindings::default()
     };
     let text = shown(|options, out| render_plan(&plan, options, out).expect("text"));
@@ -88,7 +91,10 @@ fn a_plan_with_its_reasons() {
         "field is used in blocks.",
         "(weak)",
         "Other samples would call for interleave.",
+        "left: no place is 1 % better",
         "left: it lies well",
+        "Loads waited for memory in 25.0 % of the threads' time",
+        "All 4 threads have room on node 0.",
         "1 object more with 40.0 %",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");

@@ -2,6 +2,7 @@
 // `PackedDetail`), and the plain JSON report with `detail` inside its objects.
 
 import type { DataObject, Findings, Instance, ObjectDetail, PageBasis, Pages, Pattern, Points, Report } from "./types.ts";
+import type { PlacementPage } from "./placement.ts";
 
 /** Columns of one object's detail; html.rs has the same layout, and test/packed.json is checked by the tests of both. */
 export interface PackedDetail {
@@ -61,7 +62,7 @@ export async function decodeText(text: string, encoding: string): Promise<Report
 
 /** Turns either form into a report. Throws with a sentence for the reader when it is neither. */
 export function decode(value: unknown): Report {
-  const root = value as { findings?: Findings; details?: Record<string, PackedDetail> };
+  const root = value as { findings?: Findings; details?: Record<string, PackedDetail>; placement?: PlacementPage };
   const findings = (root?.findings ?? root) as Findings & { objects?: unknown };
   if (!findings || !Array.isArray(findings.objects)) throw new Error("The data in this page is not a NumaMMA report.");
   if (findings.version !== 1) {
@@ -73,7 +74,13 @@ export function decode(value: unknown): Report {
     if (object.detail) details.set(object.id, columns(object.detail));
     delete object.detail;
   }
-  return { findings: complete(findings), details };
+  return { findings: complete(findings), details, placement: placementOf(root.placement) };
+}
+
+/** A section of another version is not shown, and the page says so. */
+function placementOf(page: PlacementPage | undefined): PlacementPage | null {
+  if (!page || page.version === 1) return page ?? null;
+  return { version: 1, missing: `this page shows version 1 of plans; its data has version ${page.version}`, advice: null };
 }
 
 export const NO_PATTERN: Pattern = {

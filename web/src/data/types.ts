@@ -1,6 +1,8 @@
 // The JSON report as crates/findings defines it, and the columns into which it is decoded.
 // Fields are only ever added to the report, so decode.ts fills in what an older or newer one lacks.
 
+import type { PlacementPage } from "./placement.ts";
+
 export interface Run {
   command: string[];
   wall_s: number;
@@ -302,4 +304,6 @@ export interface ObjectDetail {
 export interface Report {
   findings: Findings;
   details: Map<number, ObjectDetail>;
+  /** Absent in older pages. */
+  placement: PlacementPage | null;
 }

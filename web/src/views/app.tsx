@@ -1,4 +1,4 @@
-// The page: header, threads, a table under tabs, and the memory of the selected object.
+// The page: header, threads, a table under tabs, and the memory of the selected object. The tab of placement takes the whole window.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Report } from "../data/types.ts";
@@ -8,8 +8,9 @@ import { Legend } from "./legend.tsx";
 import { Lines, Processes, Sites, Threads } from "./lists.tsx";
 import { Memory } from "./memory.tsx";
 import { Objects } from "./objects.tsx";
+import { Placement } from "./placement.tsx";
 
-const VIEWS = { objects: Objects, threads: Threads, lines: Lines, sites: Sites, processes: Processes };
+const VIEWS = { objects: Objects, threads: Threads, lines: Lines, sites: Sites, processes: Processes, placement: Placement };
 
 function tabsOf(report: Report): [Tab, string, number][] {
   const f = report.findings;
@@ -20,6 +21,8 @@ function tabsOf(report: Report): [Tab, string, number][] {
     ["sites", "Sites", f.sites.length],
   ];
   if (f.processes.length > 1) tabs.push(["processes", "Processes", f.processes.length]);
+  const { placement } = report;
+  if (placement) tabs.push(["placement", "Placement", placement.advice?.plan.objects.filter((o) => o.policy).length ?? 0]);
   return tabs;
 }
 
@@ -30,6 +33,7 @@ export function App(p: { report: Report; state: State }) {
   const tabs = tabsOf(report);
   const shown = tabs.some(([key]) => key === tab) ? tab : "objects";
   const View = VIEWS[shown];
+  const isWhole = shown === "placement";
   const [height, setHeight] = useState(() => Math.min(window.innerHeight * 0.34, 72 + 27 * Math.max(4, report.findings.objects.length)));
 
   useEffect(() => {
@@ -66,7 +70,7 @@ export function App(p: { report: Report; state: State }) {
       <Header findings={report.findings} />
       <Legend findings={report.findings} state={state} />
       <main>
-        <section class="tables" style={{ height: `${height}px` }}>
+        <section class={isWhole ? "tables whole" : "tables"} style={isWhole ? undefined : { height: `${height}px` }}>
           <div class="tab-row">
             <div role="tablist" aria-label="Tables" onKeyDown={walk}>
               {tabs.map(([key, label, n]) => (
@@ -84,14 +88,14 @@ export function App(p: { report: Report; state: State }) {
                 </button>
               ))}
             </div>
-            <FilterBox state={state} box={filter} />
+            {!isWhole && <FilterBox state={state} box={filter} />}
           </div>
           <div class="table-panel" id="table-panel" role="tabpanel" aria-labelledby={`tab-${shown}`}>
             <View report={report} state={state} />
           </div>
         </section>
-        <Splitter height={height} onHeight={setHeight} />
-        <Memory report={report} state={state} />
+        {!isWhole && <Splitter height={height} onHeight={setHeight} />}
+        {!isWhole && <Memory report={report} state={state} />}
       </main>
     </>
   );

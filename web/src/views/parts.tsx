@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { isCostOnly, type Accesses, type ThreadShare } from "../data/types.ts";
 import { css, nodeColor, threadColor } from "../model/colors.ts";
-import { estimate, percent, plusMinus } from "../model/units.ts";
+import { count, estimate, percent, plusMinus } from "../model/units.ts";
 import { toggleThread, useSignal, type State } from "../state.ts";
 
 /** A share with its bar and the half-width of its interval. */
@@ -121,6 +121,16 @@ export function Hint(p: { text: string; children: ComponentChildren }) {
     <span class="hint" tabIndex={0} data-hint={p.text}>
       {p.children}
     </span>
+  );
+}
+
+/** Shows the rest of a list; nothing if all is shown. */
+export function More(p: { of: number; shown: number; onClick: () => void }) {
+  if (p.of <= p.shown) return null;
+  return (
+    <button type="button" class="link" onClick={p.onClick}>
+      Show {count(p.of - p.shown)} more
+    </button>
   );
 }
 

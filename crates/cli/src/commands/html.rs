@@ -11,7 +11,7 @@ use numamma_report::html;
 use numamma_trace::Dataset;
 
 use crate::arguments::Html;
-use crate::commands::terminal;
+use crate::commands::{placement, terminal};
 use crate::failure::Failure;
 
 /// Points over all objects: a file that opens at once.
@@ -63,11 +63,12 @@ pub fn run(arguments: Html) -> Result<ExitCode, Failure> {
     let shown = arguments.objects.min(analysis.findings().objects.len());
     let ids: Vec<usize> = (0..shown).collect();
     let samples: Vec<u64> = ids.iter().map(|&id| analysis.findings().objects[id].samples * ROWS_PER_SAMPLE).collect();
+    let placement = placement::page(&analysis, &arguments)?;
     let findings = analysis.detailed(&ids, None, share(&samples, POINTS as u64) as usize)?;
     dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
     // Rendered first: a failure leaves no half a page.
     let mut page = Vec::new();
-    html::render(&findings, &mut page)?;
+    html::render(&findings, &placement, &mut page)?;
     if to_stdout {
         return terminal::write(|out| Ok(out.write_all(&page)?));
     }

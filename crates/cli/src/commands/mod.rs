@@ -5,6 +5,7 @@ pub mod compare;
 pub mod doctor;
 pub mod html;
 pub mod machine;
+mod placement;
 pub mod plan;
 pub mod predict;
 mod question;

@@ -12,9 +12,7 @@ use crate::commands::terminal;
 use crate::failure::Failure;
 
 pub fn run(arguments: Plan) -> Result<ExitCode, Failure> {
-    let Subject { usage, machine, options, assumptions } = Subject::new(&arguments.question)?;
-    let mut advice = numamma_advise::plan(&usage, &machine, &options)?;
-    advice.findings.assumptions.splice(0..0, assumptions);
+    let advice = Subject::new(&arguments.question)?.plan()?;
     if let Some(file) = &arguments.output {
         if !arguments.force && file.exists() && !is_ours(file) {
             return Err(Failure::new(format!(

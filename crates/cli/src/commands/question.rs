@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use numamma_advise::{Options, Pages, ThreadPlacement};
+use numamma_advise::{Options, Pages, PlanAdvice, ThreadPlacement};
 use numamma_analyze::Analysis;
-use numamma_findings::{Run, Usage};
+use numamma_findings::{Predictions, Run, Usage};
+use numamma_plan::Plan;
 use numamma_topology::{Machine, MachineModel, machines};
 use numamma_trace::Dataset;
 
@@ -13,19 +14,25 @@ use crate::failure::Failure;
 
 /// Everything that the advice needs.
 pub struct Subject {
-    pub usage: Usage,
+    usage: Usage,
+    /// The machine.
     pub machine: MachineModel,
-    pub options: Options,
+    options: Options,
     /// What is assumed of the machine, a sentence each.
-    pub assumptions: Vec<String>,
+    assumptions: Vec<String>,
 }
 
 impl Subject {
     pub fn new(question: &Question) -> Result<Self, Failure> {
         let dataset = Dataset::open(&question.dir)?;
-        let analysis = Analysis::new(&dataset)?;
-        let usage = analysis.usage()?;
+        let subject = Self::of(&Analysis::new(&dataset)?, question);
         dataset.unread().iter().for_each(|file| eprintln!("numamma: {file}"));
+        subject
+    }
+
+    /// A recording that is open.
+    pub fn of(analysis: &Analysis<'_>, question: &Question) -> Result<Self, Failure> {
+        let usage = analysis.usage()?;
         let mut assumptions = Vec::new();
         let machine = model(question.machine.as_deref(), &mut assumptions)?;
         let recorded = match &question.recorded {
@@ -45,6 +52,21 @@ impl Subject {
             options.calibration = Some(numamma_advise::calibrate_by_name(&usage, &machine, &options, &runs)?);
         }
         Ok(Self { usage, machine, options, assumptions })
+    }
+
+    /// The best plan.
+    pub fn plan(&self) -> Result<PlanAdvice, Failure> {
+        let mut advice = numamma_advise::plan(&self.usage, &self.machine, &self.options)?;
+        advice.findings.assumptions.splice(0..0, self.assumptions.clone());
+        Ok(advice)
+    }
+
+    /// The usual placements and a plan.
+    pub fn predict(&self, plan: Option<Plan>) -> Result<Predictions, Failure> {
+        let options = Options { plan, ..self.options.clone() };
+        let mut predictions = numamma_advise::predict(&self.usage, &self.machine, &options)?;
+        predictions.assumptions.splice(0..0, self.assumptions.clone());
+        Ok(predictions)
     }
 }
 

@@ -134,7 +134,8 @@ fn what_toml_does_not_take_has_its_line_too() {
     for (text, expected) in [
         ("version = 1\nmood = \"strict\"\n", "plan.toml:2: unknown field `mood`"),
         ("version = 1\n[[object]\n", "plan.toml:2: "),
-        ("mode = \"strict\"\n", "missing field `version`"),
+        ("mode = \"strict\"\n", "plan.toml:1: no plan: a plan begins with version = 1"),
+        ("int main(void) {\n", "plan.toml:1: no plan: a plan begins with version = 1"),
         ("version = 1\n[[object]]\nstatic = 3\npolicy = \"block\"\n", "plan.toml:3: "),
         (
             "version = 1\n[[object]]\nstatic = \"a\"\npolicy = \"block\"\nmin-size = \"1 MB\"\n",
