@@ -139,6 +139,8 @@ impl Demand {
                 self.work_s[phase * self.threads + thread] = in_phase;
             }
         }
+        let included = usage.threads.iter().zip(&self.included).filter(|(_, is)| **is);
+        let spinning: f64 = included.map(|(thread, _)| thread.waiting_s).sum();
         for (phase, idle) in self.idle_s.iter_mut().enumerate() {
             let wall = usage.phases.get(phase).map_or(usage.wall_s, |of| of.wall_s);
             let work = &self.work_s[phase * self.threads..][..self.threads];
@@ -149,7 +151,11 @@ impl Demand {
             // More threads than CPUs wait for each other's CPUs. As many wait for those of other programs, or for each other.
             let workers = work.iter().filter(|&&seconds| seconds > WORKS * longest).count();
             match workers.cmp(&usage.cpus.max(1)) {
-                Ordering::Greater => self.left_out_s += std::mem::take(idle),
+                Ordering::Greater => {
+                    // Threads in spin loops have CPUs that others wait for.
+                    let spun = crowded + spinning * wall / usage.wall_s.max(wall) / usage.cpus.max(1) as f64;
+                    self.left_out_s += std::mem::take(idle).min((wall - spun).max(0.0));
+                }
                 Ordering::Equal => self.crowded_s += *idle,
                 Ordering::Less => {}
             }
@@ -239,13 +245,13 @@ impl Demand {
         let share = |seconds: f64| 100.0 * seconds / usage.wall_s;
         if self.left_out_s > LONG * usage.wall_s {
             self.assumptions.push(format!(
-                "The program had more threads than CPUs when it was recorded: the {:.0} % of the time in which they waited are left out, and in the interval.",
+                "The program had more threads than CPUs when it was recorded: the {:.0} % of the time in which none of them worked are left out, and in the interval.",
                 share(self.left_out_s)
             ));
         }
         if self.crowded_s > LONG * usage.wall_s {
             self.assumptions.push(format!(
-                "The program had as many threads as CPUs when it was recorded: the {:.0} % of the time in which they waited stay, and may have been for other programs; the interval has both.",
+                "The program had as many threads as CPUs when it was recorded: in {:.0} % of the time none of them worked, which stays; if they waited for a CPU, it will not: the interval has both.",
                 share(self.crowded_s)
             ));
         }
