@@ -132,3 +132,27 @@ fn what_realloc_copies_is_one_row() {
     let of_libc: Vec<_> = report.objects[0].first_touch.iter().filter(copies).collect();
     assert!(of_libc.is_empty(), "{:?}", report.objects[0].first_touch);
 }
+
+/// The C++ library's templates are code of the program's own file, at -O1 functions that it calls, at -O2 inlined.
+#[test]
+fn what_templates_of_the_library_touch_is_their_callers() {
+    let place = Place::together();
+    let source = "#include <vector>\n\
+        #include <cstdio>\n\
+        int main() {\n\
+        std::vector<float> field;\n\
+        field.assign(1500000, 1.f);\n\
+        float sum = 0;\n\
+        for (int n = 0; n < 40; n++) for (float x : field) sum += x;\n\
+        printf(\"%g\\n\", sum);\n\
+        }\n";
+    for level in ["-O1", "-O2"] {
+        let program = place.compile("g++", "program", source, &["-g", level]);
+        let recorded = Run::numamma().args(["record", "--force", "-o"]).arg(place.dataset()).arg("--").arg(&program);
+        recorded.run().success();
+        let report = Report::of(&place.dataset());
+        let field = report.objects.iter().max_by_key(|of| of.bytes).expect("an object");
+        let (function, line, _, pages) = touches(field)[0];
+        assert!(function == "main" && line == 5 && pages > 1400, "{level}: {:?}", touches(field));
+    }
+}

@@ -127,7 +127,7 @@ pub fn touch_place(tables: &Tables, touch: &Touch) -> TouchPlace {
         Some(row) if touch.caller != 0 => plain_function(&row.function).to_owned(),
         _ => String::new(),
     };
-    match code(if touch.caller != 0 { touch.caller } else { touch.ip }) {
+    match tables.own_code(touch.process, if touch.caller != 0 { touch.caller } else { touch.ip }) {
         // A line of the C library's assembly code says nothing.
         Some(row) if row.file.ends_with(".S") => (plain_function(&row.function).into(), String::new(), 0, via),
         Some(row) if !row.function.is_empty() => (row.function.clone(), row.file.clone(), row.line, via),

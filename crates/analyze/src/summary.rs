@@ -25,6 +25,9 @@ use crate::waiting;
 /// Kind, module, and address in it, of a call that allocates.
 type Place = (String, String, i64, String);
 
+/// Parts of the paths of the C++ and the Rust library's sources, as `numamma-symbols` has them for call sites.
+const LIBRARY_SOURCES: [&str; 4] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/", "/hashbrown-"];
+
 /// Tables whose size is bounded by what was sampled.
 #[derive(Debug)]
 pub struct Tables {
@@ -122,6 +125,13 @@ impl Tables {
     /// Innermost function at a code address.
     pub fn code(&self, process: i32, ip: i64) -> Option<&CodeRow> {
         self.code.get(&(process, ip))?.first()
+    }
+
+    /// The function of an address that the user wrote: the innermost one, unless that is the C++ or the Rust library's, inlined there.
+    pub fn own_code(&self, process: i32, ip: i64) -> Option<&CodeRow> {
+        let functions = self.code.get(&(process, ip))?;
+        let is_library = |row: &&CodeRow| LIBRARY_SOURCES.iter().any(|part| row.file.contains(part));
+        functions.iter().find(|row| !is_library(row)).or(functions.first())
     }
 
     /// The variable that a site's pointers were stored in, if known.

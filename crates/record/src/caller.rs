@@ -14,6 +14,10 @@ const NO_FRAME: FrameRule = FrameRule { register: 7, offset: 8 };
 /// Whether code at an address of a file is a library's, in a function without a frame there.
 pub type Leaves = FxHashMap<(PathId, u64), bool>;
 
+fn is_template(function: String) -> bool {
+    origin::is_library("", &function, "")
+}
+
 impl Session {
     /// An address in the call by which the program's own code came to an instruction of a library's; none if that is its own code,
     /// or if the caller is not known. `top`: the word at the stack pointer.
@@ -22,7 +26,14 @@ impl Session {
         let is_leaf = match self.leaves.get(&(path, address)) {
             Some(&known) => known,
             None => {
-                let is_library = !self.is_own_code(place) && self.is_library(path);
+                // The C++ library's templates are in the program's own file.
+                let is_library = !self.is_own_code(place)
+                    && (self.is_library(path)
+                        || self
+                            .modules
+                            .get(path)
+                            .and_then(|module| module.function_name(address))
+                            .is_some_and(is_template));
                 let rule = self.modules.get(path).filter(|_| is_library).and_then(|module| module.frame_rule(address));
                 self.leaves.insert((path, address), rule == Some(NO_FRAME));
                 rule == Some(NO_FRAME)
