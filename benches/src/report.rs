@@ -35,12 +35,15 @@ pub fn run(bench: &Bench) -> Measured {
         let dir_arg = dir.clone().into_os_string();
         let report = command(bench, &["report".into(), dir_arg.clone()]);
         let object = command(bench, &["report".into(), dir_arg.clone(), "--object".into(), "#0".into()]);
+        let plan = ["plan".into(), dir_arg.clone(), "--machine".into(), "amd-8x6".into()];
+        let plan = command(bench, &[&plan[..], &["--format".into(), "json".into()]].concat());
         let html = command(bench, &["html".into(), dir_arg, "-o".into(), page.clone().into()]);
         let rounds = if shape.samples > 50 * million { 3 } else { bench.rounds(5, 1) };
-        let (mut reports, mut objects, mut pages) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut reports, mut objects, mut plans, mut pages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
             reports.push(measure::run(bench, None, &report)?);
             objects.push(measure::run(bench, None, &object)?);
+            plans.push(measure::run(bench, None, &plan)?);
             pages.push(measure::run(bench, None, &html)?);
         }
         let (wall, peak) = (wall(&reports), peak(&reports));
@@ -57,6 +60,16 @@ pub fn run(bench: &Bench) -> Measured {
             lines.push(beside(format!("report, {name}: time, CPU time, peak memory"), &reports));
         }
         lines.push(beside(format!("report of one object, {name}: time, CPU time, peak memory"), &objects));
+        let planned = self::wall(&plans);
+        lines.push(match shape.samples == 10 * million {
+            true => Line::budget(
+                format!("plan, {name}: time"),
+                "<= 10 s",
+                format!("{planned:.1} s, {:.1} s of CPU, {:.2} GiB", cpu(&plans), self::peak(&plans) / GIB),
+                planned.median <= 10.0,
+            ),
+            false => beside(format!("plan, {name}: time, CPU time, peak memory"), &plans),
+        });
         lines.push(beside(format!("page, {name}: time to write, CPU time, peak memory"), &pages));
         let size = fs::metadata(&page)?.len() as f64;
         lines.push(Line::beside(format!("page, {name}: size"), format!("{:.2} MB", size / 1e6)));
@@ -67,7 +80,7 @@ pub fn run(bench: &Bench) -> Measured {
             name,
             json!({
                 "rows": shape.rows(), "samples_bytes": file, "write_s": seconds, "page_bytes": size,
-                "report": used(&reports), "object": used(&objects), "html": used(&pages),
+                "report": used(&reports), "object": used(&objects), "plan": used(&plans), "html": used(&pages),
             }),
         );
         fs::remove_dir_all(&dir)?;

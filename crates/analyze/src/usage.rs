@@ -24,7 +24,7 @@ use crate::detail::pages_by_group;
 use crate::groups::GroupId;
 use crate::pages::{PageKey, PageNodes, SMALL, page_key};
 use crate::phases::Phases;
-use crate::summary::{Tables, order};
+use crate::summary::order;
 use crate::workers::workers;
 
 /// Bytes of a huge page.
@@ -52,12 +52,13 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
             if row.rule != Rule::SpinWait as i32 && row.rule != Rule::Recorder as i32 {
                 phases.add(row.time, workers.of(row.thread) as i32, row.cost);
             }
-            costs.add(tables, row);
+            costs.add(tables.process_of(row.thread), row);
         }
     })?;
     phases.finish();
     let shows = if costs.shows_stalls() { Rule::Before } else { Rule::Forward };
-    let hits = costs.hits();
+    let function = |process, ip| tables.code(process, ip).map_or("", |code| code.function.as_str());
+    let hits = costs.hits(function);
     // A model of caches knows what they hold.
     let cached = if counters.memory_known { FxHashSet::default() } else { cached(analysis, &pages) };
 
@@ -284,46 +285,42 @@ fn cached(analysis: &Analysis<'_>, pages: &[Vec<crate::detail::GroupPage>]) -> F
     pages.iter().enumerate().filter_map(is).collect()
 }
 
-/// Time by instruction, for the part of it that is waiting.
+/// Time by instruction, for the part of it that is waiting: by process and address.
 #[derive(Debug, Default)]
 struct Costs {
-    /// Of instructions that stalled, by process and address.
+    /// Of instructions that stalled.
     stalled: FxHashMap<(i32, i64), i64>,
-    /// Time of the others, and the addresses that it was seen at, by process and function.
-    others: FxHashMap<(i32, String), FxHashMap<i64, i64>>,
-    /// Function of each instruction that stalled.
-    functions: FxHashMap<(i32, i64), String>,
+    /// Of the others.
+    others: FxHashMap<(i32, i64), i64>,
 }
 
 impl Costs {
-    fn add(&mut self, tables: &Tables, row: &SampleRow) {
-        let process = tables.process_of(row.thread);
-        let function = || tables.code(process, row.ip).map_or(String::new(), |code| code.function.clone());
-        if row.rule == Rule::Before as i32 {
-            let at = (process, row.ip);
-            *self.stalled.entry(at).or_default() += row.cost;
-            self.functions.entry(at).or_insert_with(function);
-        } else if row.rule == Rule::Forward as i32 || row.rule == Rule::None as i32 {
-            let by_ip = self.others.entry((process, function())).or_default();
-            *by_ip.entry(row.ip).or_default() += row.cost;
-        }
+    fn add(&mut self, process: i32, row: &SampleRow) {
+        let by_ip = match row.rule {
+            rule if rule == Rule::Before as i32 => &mut self.stalled,
+            rule if rule == Rule::Forward as i32 || rule == Rule::None as i32 => &mut self.others,
+            _ => return,
+        };
+        *by_ip.entry((process, row.ip)).or_default() += row.cost;
     }
 
     /// True if samples show stalls at all: each access has its share of them on a processor that is not emulated.
     fn shows_stalls(&self) -> bool {
         let stalled = self.stalled.values().sum::<i64>() as f64;
-        let others = self.others.values().flat_map(FxHashMap::values).sum::<i64>() as f64;
+        let others = self.others.values().sum::<i64>() as f64;
         stalled > NO_STALLS * (stalled + others)
     }
 
-    /// Part of each stalled instruction's time that is waiting.
-    fn hits(self) -> Hits {
-        let mean = |by_ip: &FxHashMap<i64, i64>| by_ip.values().sum::<i64>() as f64 / by_ip.len() as f64;
-        let functions = self.functions;
-        let others = self.others;
+    /// Part of each stalled instruction's time that is waiting. `function`: of an instruction.
+    fn hits<'a>(self, function: impl Fn(i32, i64) -> &'a str) -> Hits {
+        let mut others: FxHashMap<(i32, &str), (i64, u32)> = FxHashMap::default();
+        for ((process, ip), cost) in self.others {
+            let sum = others.entry((process, function(process, ip))).or_default();
+            *sum = (sum.0 + cost, sum.1 + 1);
+        }
         let parts = self.stalled.into_iter().map(|((process, ip), cost)| {
-            let function = functions.get(&(process, ip)).cloned().unwrap_or_default();
-            let hit = others.get(&(process, function)).map_or(0.0, mean);
+            let of_function = others.get(&(process, function(process, ip)));
+            let hit = of_function.map_or(0.0, |&(cost, count)| cost as f64 / f64::from(count));
             let waiting = |times: f64| (1.0 - times * hit / cost as f64).max(0.0);
             ((process, ip), Waiting { best: waiting(1.0), least: waiting(SLOW_HIT) })
         });
@@ -356,12 +353,11 @@ mod tests {
     fn what_an_instruction_takes_beyond_its_neighbours_is_waiting() {
         let costs = Costs {
             stalled: [((1, 10), 900), ((1, 20), 100)].into_iter().collect(),
-            functions: [((1, 10), "sum".to_owned()), ((1, 20), "sum".to_owned())].into_iter().collect(),
-            others: [((1, "sum".to_owned()), [(11, 80), (12, 100)].into_iter().collect())].into_iter().collect(),
+            others: [((1, 11), 80), ((1, 12), 100), ((1, 40), 1000)].into_iter().collect(),
         };
         assert!(costs.shows_stalls());
         assert!(!Costs { stalled: FxHashMap::default(), ..Costs::default() }.shows_stalls());
-        let hits = costs.hits();
+        let hits = costs.hits(|_, ip| if ip < 30 { "sum" } else { "other" });
         let (slow, fast) = (hits.waiting(1, 10), hits.waiting(1, 20));
         assert!((slow.best - 0.9).abs() < 1e-9 && (slow.least - 0.7).abs() < 1e-9, "{slow:?}");
         assert!((fast.best - 0.1).abs() < 1e-9 && fast.least == 0.0, "{fast:?}");
