@@ -19,6 +19,8 @@ const FOREIGN: f64 = 0.25;
 /// An object with fewer bytes of pages fits into a second-level cache (256 KiB on Intel's server cores before Skylake), so
 /// that the place of its pages hardly matters.
 const CACHED_BYTES: u64 = 256 << 10;
+/// Where the pages of smaller instances lie is up to the allocator, which hands them out again and again.
+const PLACED_BYTES: u64 = 64 << 10;
 /// Share of an object's pages on one node, from which on they are not spread.
 const ONE_NODE: f64 = 0.75;
 /// The main thread's share of a page from which on it is worth while to let that thread place it.
@@ -38,14 +40,17 @@ pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shar
     if placed_by_runtime || group.is_unknown_objects() || is_spread(pages) {
         return None;
     }
-    if distinct(pages) * tables.page_bytes < CACHED_BYTES {
+    if distinct(pages) * tables.page_bytes < CACHED_BYTES || (group.touched > 1 && group.bytes < PLACED_BYTES) {
         return None;
     }
     let (mut foreign, mut known, mut recycled) = (0, 0, 0);
     let mut touchers: FxHashMap<i32, Foreign> = FxHashMap::default();
     for page in pages {
         let (Some(touch), samples) = (page.first_touch, page.users.samples()) else { continue };
-        let own: u64 = page.users.threads.iter().filter(|of| of.thread == touch.thread).map(|of| of.samples).sum();
+        // The worker that touched it, in whichever of its threads.
+        let toucher = tables.worker(touch.thread);
+        let own: u64 =
+            page.users.threads.iter().filter(|of| tables.worker(of.thread) == toucher).map(|of| of.samples).sum();
         let others = samples - own;
         known += samples;
         foreign += others;
@@ -104,6 +109,8 @@ fn remedy(pattern: &Pattern, several: bool, recycled: bool) -> Option<(&'static 
         "mixed" if pattern.main_share >= MAIN => {
             Some(("initialise-in-parallel", "let the main user of each page initialise it, or interleave"))
         }
+        // Some instances have one thread, others are shared: no one remedy fits.
+        "mixed" if several && pattern.main_share == 0.0 => None,
         "shared" | "mixed" => Some(("interleave", "all threads use all of it; interleave its pages")),
         _ => None,
     }

@@ -25,6 +25,7 @@ mod statistics;
 mod summary;
 mod usage;
 mod waiting;
+mod workers;
 
 use numamma_findings::{Findings, ForComparison, Usage};
 use numamma_trace::{Dataset, TraceError};

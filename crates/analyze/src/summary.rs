@@ -21,6 +21,7 @@ use crate::pages::{PageAddress, PageNodes};
 use crate::pattern;
 use crate::statistics::{ratio, share_error};
 use crate::waiting;
+use crate::workers;
 
 /// Kind, module, and address in it, of a call that allocates.
 type Place = (String, String, i64, String);
@@ -31,6 +32,8 @@ pub struct Tables {
     pub objects: Vec<ObjectRow>,
     pub threads: Vec<ThreadRow>,
     pub processes: Vec<ProcessRow>,
+    /// By thread: the first thread that is the same worker, see [`workers`].
+    first_threads: Vec<i32>,
     pub page_bytes: u64,
     sites: FxHashMap<i32, SiteRow>,
     /// Calls of each site's stack, innermost first.
@@ -66,6 +69,7 @@ impl Tables {
         let mut tables = Self {
             made: FxHashMap::default(),
             objects: objects(dataset)?,
+            first_threads: workers::first_threads(&threads),
             threads,
             processes: dataset.read()?,
             page_bytes: dataset.meta().page_bytes.max(1),
@@ -80,6 +84,11 @@ impl Tables {
         }
         tables.made = made;
         Ok(tables)
+    }
+
+    /// The thread that stands for all that are the same worker.
+    pub fn worker(&self, thread: i32) -> i32 {
+        self.first_threads.get(thread as usize).copied().unwrap_or(thread)
     }
 
     /// Process of a thread; -1 if the thread is not in the table (a recording that was cut short).
@@ -255,11 +264,11 @@ fn object(
     }
     let shared = match group.is_unknown_objects() {
         true => Shared { whole: pattern::unknown(), instances: Vec::new() },
-        false => shared(group, &count.instances, pages, tables.page_bytes),
+        false => shared(tables, group, &count.instances, pages),
     };
     let accesses = accesses(number, counters);
     // On a machine with one node nothing is remote, whatever is known of the numbers.
-    let is_stated = accesses.stated().is_some() || count.located == 0.0;
+    let is_counted = accesses.counted().is_some() || count.located == 0.0;
     let remote_share = ratio(count.remote_reads + count.remote_writes, count.located);
     Object {
         id,
@@ -275,8 +284,8 @@ fn object(
         accesses,
         memory: counters.memory_known.then(|| memory(&count.all, counters)),
         remote: Remote {
-            reads: is_stated.then_some(count.remote_reads),
-            writes: is_stated.then_some(count.remote_writes),
+            reads: is_counted.then_some(count.remote_reads),
+            writes: is_counted.then_some(count.remote_writes),
             share: remote_share,
             error: match counters.exact {
                 true => (count.located_samples > 0).then_some(0.0),

@@ -275,10 +275,10 @@ pub struct CostChange {
 pub struct AccessChange {
     /// Share of all data accesses.
     pub share: Change,
-    /// Estimated reads, in the units of the recordings: the same if [`Comparable::counts`].
-    pub reads: Pair,
-    /// Estimated writes, likewise.
-    pub writes: Pair,
+    /// Reads, if they were counted one by one in both recordings.
+    pub reads: Option<Pair>,
+    /// Writes, likewise.
+    pub writes: Option<Pair>,
     /// What these numbers stand on.
     #[serde(default)]
     pub basis: Bases,

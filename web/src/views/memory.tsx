@@ -85,7 +85,9 @@ function Title(p: { object: DataObject; detail: ObjectDetail | undefined }) {
           </span>
         )}
         <span>
-          {isCostOnly(o.accesses) ? <Hint text={COUNTING}>accesses not known</Hint> : `${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`}
+          {isCostOnly(o.accesses) && <Hint text={COUNTING}>accesses not known</Hint>}
+          {!isCostOnly(o.accesses) &&
+            (o.accesses.reads === null ? `${percent(o.accesses.share)} ${plusMinus(o.accesses.error)} of the accesses` : `${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`)}
         </span>
         <Hint text={PATTERNS[pattern.kind] ?? ""}>
           {pattern.kind === "unknown" && "pattern "}

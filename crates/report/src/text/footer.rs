@@ -29,7 +29,7 @@ pub fn render(selection: &Selection, page: &Page) -> String {
 
 /// Which options count accesses where samples alone cannot.
 pub const COUNTING: &str =
-    "samples tell of time; record with --windows to estimate accesses, with --sampler exact to count them";
+    "samples tell of time; record with --windows to estimate shares of accesses, with --sampler exact to count them";
 
 /// Why a table has no numbers of accesses.
 fn uncounted(selection: &Selection, page: &Page) -> String {

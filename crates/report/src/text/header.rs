@@ -135,9 +135,6 @@ fn waiting(findings: &Findings, page: &Page) -> Option<String> {
     Some(parts.join(page.pen.dot()))
 }
 
-/// Numbers that may be off by less need no word.
-const TOLD_FACTOR: f64 = 1.2;
-
 /// Moments for which threads were followed.
 fn trace_windows(findings: &Findings, page: &Page) -> Option<String> {
     let trace_windows = findings.sampler.trace_windows?;
@@ -145,15 +142,10 @@ fn trace_windows(findings: &Findings, page: &Page) -> Option<String> {
         return Some("none, the program was too short or threads may not be traced".to_owned());
     }
     let each = trace_windows.instructions / trace_windows.taken;
-    let mut parts = vec![
+    let parts = [
         format!("{} of {} instructions", units::grouped(trace_windows.taken), units::grouped(each)),
         format!("threads stopped for {}", units::seconds(finite(trace_windows.stopped_s))),
     ];
-    if trace_windows.assumed {
-        parts.push("numbers of accesses are ratios, of code that runs together".to_owned());
-    } else if let Some(factor) = trace_windows.factor.map(finite).filter(|factor| *factor >= TOLD_FACTOR) {
-        parts.push(format!("numbers of accesses to a factor of {factor:.1}"));
-    }
     Some(parts.join(page.pen.dot()))
 }
 

@@ -72,8 +72,10 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
     let accesses = match object.accesses.stated() {
         Some(stated) => {
             let share = with(stated.share, stated.error);
-            let (reads, writes) = (units::count(stated.reads), units::count(stated.writes));
-            [format!("{share} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot)
+            let counted = stated.counted().map(|(reads, writes)| {
+                [format!("{} reads", units::count(reads)), format!("{} writes", units::count(writes))]
+            });
+            [format!("{share} {of}")].into_iter().chain(counted.into_iter().flatten()).collect::<Vec<_>>().join(dot)
         }
         None => format!("not known: {COUNTING}"),
     };
