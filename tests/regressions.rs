@@ -262,3 +262,80 @@ fn an_inner_loop_is_as_long_as_it_says() {
     let ratio = share("writes") / share("plain");
     assert!((0.85..1.18).contains(&ratio), "both are written as often: {ratio}");
 }
+
+/// Counters of four threads in one cache line were "shared", without a word of why they cost so much.
+#[test]
+fn false_sharing_is_named_and_padding_silences_it() {
+    let source = r"
+        #include <pthread.h>
+        #include <stdalign.h>
+        static struct { alignas(PAD) volatile long n; } of[4] __attribute__((aligned(64)));
+        static void *work(void *x) {
+            for (long i = 0; i < 150000000; i++) of[WHERE].n += 1;
+            return x;
+        }
+        int main(void) {
+            pthread_t t[4];
+            for (long i = 0; i < 4; i++) pthread_create(t + i, 0, work, (void *)i);
+            for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+            return 0;
+        }";
+    let said = |pad: &str, place: &str| {
+        let report = record(source, &["-O1", &format!("-DPAD={pad}"), &format!("-DWHERE={place}")]);
+        report.object("of").line_sharing.as_ref().map(|of| (of.kind.clone(), of.threads, of.writers, of.lines))
+    };
+    assert_eq!(said("8", "(long)x"), Some(("false-sharing".into(), 4, 4, 1)));
+    assert_eq!(said("64", "(long)x"), None);
+    assert_eq!(said("8", "0"), Some(("contended".into(), 4, 4, 1)));
+}
+
+/// Four threads for each step, each on a quarter: "all threads use all of it".
+#[test]
+fn generations_of_threads_have_blocks() {
+    let source = r"
+        #include <pthread.h>
+        #include <stdlib.h>
+        static long n = 4l << 20; static volatile long *a;
+        static void *work(void *x) {
+            long from = (long)x * n / 4;
+            for (int r = 0; r < 8; r++) for (long i = from; i < from + n / 4; i++) a[i] += i;
+            return x;
+        }
+        int main(void) {
+            a = calloc(n, sizeof *a);
+            for (long i = 0; i < n; i += 512) a[i] = 1;
+            for (int step = 0; step < 12; step++) {
+                pthread_t t[4];
+                for (long i = 0; i < 4; i++) pthread_create(t + i, 0, work, (void *)i);
+                for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+            }
+            return 0;
+        }";
+    let report = record(source, &["-O1"]);
+    let object = report.object("a");
+    assert_eq!(object.pattern.kind, "block", "{object:?}");
+    let block = object.pattern.block_bytes as f64 / f64::from(8 << 20);
+    assert!((0.95..1.05).contains(&block), "{object:?}");
+    assert!(object.advice.is_none() || object.advice.as_ref().is_some_and(|advice| advice.kind != "interleave"));
+}
+
+/// Time in our own hooks was "at no data access", and the remedy a lower rate, which changes nothing.
+#[test]
+fn a_program_that_allocates_all_the_time_is_told_to_record_without() {
+    let source = r"
+        #include <stdlib.h>
+        static void *volatile keep[64];
+        int main(void) {
+            for (long i = 0; i < 6000000; i++) { free(keep[i & 63]); keep[i & 63] = malloc(16 + (i % 7) * 48); }
+            return 0;
+        }";
+    let place = Place::alone();
+    let program = place.compile("gcc", "program", source, &["-O1"]);
+    place.record().arg(&program).run().success();
+    let report = Report::of(&place.dataset());
+    let recorder = report.samples.unattributed.get("recorder").copied().unwrap_or_default();
+    assert!(recorder * 5 > report.samples.recorded, "{:?}", report.samples);
+    let text = numamma_tests::report::text(&place.dataset());
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("record without it (--no-heap)") && text.contains("in the recorder's own code"), "{text}");
+}

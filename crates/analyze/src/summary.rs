@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, MemoryAccesses, Object, Overhead, Process, Remote,
-    Run, Sampler, Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
+    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, MemoryAccesses, MissingTable, Object, Overhead,
+    Process, Remote, Run, Sampler, Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::advice::advice;
+use crate::cache_lines;
 use crate::counters::{Count, Counters, reason};
 use crate::detail;
 use crate::first_touch::Touches;
@@ -204,6 +205,7 @@ pub fn findings(
         sites: sites(tables, groups, &ids, &objects),
         objects,
         processes: processes(tables),
+        missing: missing(dataset),
         waiting: waiting::waiting(tables, counters),
     }
 }
@@ -294,7 +296,8 @@ fn object(
                 }
             },
         },
-        advice: advice(tables, group, pages, &shared),
+        advice: advice(tables, group, &count.threads, pages, &shared),
+        line_sharing: cache_lines::sharing(&count.lines, counters.data.cost),
         pattern: shared.whole,
         instance_patterns: shared.instances,
         threads,
@@ -421,6 +424,14 @@ fn losses(dataset: &Dataset) -> Vec<Loss> {
     let mut losses = dataset.meta().losses.clone();
     losses.add(LossKind::UnreadFile, dataset.unread().len() as u64);
     losses.iter().map(|(kind, count, remedy)| Loss { kind: kind.into(), count, remedy: remedy.into() }).collect()
+}
+
+fn missing(dataset: &Dataset) -> Vec<MissingTable> {
+    let table = |file: numamma_trace::Unread| MissingTable {
+        table: file.path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        unknown: file.unknown.to_owned(),
+    };
+    dataset.unread().into_iter().map(table).collect()
 }
 
 fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Thread> {

@@ -373,6 +373,9 @@ pub struct Uncompared {
     pub reason: String,
     /// How many objects.
     pub objects: u64,
-    /// Share of all data accesses of the reference that they have.
-    pub access_share: f64,
+    /// Share of the cost of all data accesses of the reference that they have.
+    #[serde(default)]
+    pub cost_share: f64,
+    /// Share of all data accesses of the reference that they have; `None` if that of one of them is not stated.
+    pub access_share: Option<f64>,
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use numamma_findings::Findings;
+use numamma_findings::{Accesses, Findings};
 use numamma_report::{Access, By, Format, Options, Sort, render};
 use serde_json::Value;
 

@@ -2,7 +2,10 @@
 
 mod common;
 
-use numamma_findings::{Accesses, Controls, Findings, Overhead, Process, Remote, Trace, TraceWindows};
+use numamma_findings::{
+    Accesses, Controls, Findings, LineSharing, MissingTable, Overhead, Process, Remote, Run, Samples, Trace,
+    TraceWindows,
+};
 use numamma_report::{Access, By, Options, Sort, render, warnings};
 use unicode_width::UnicodeWidthStr;
 
@@ -349,4 +352,66 @@ fn the_cost_of_recording_is_said_by_part() {
     findings.sampler.overhead_estimate = 0.025;
     let said = text(&findings, &by(By::Object, 160));
     assert!(said.contains("overhead about 2.5 % (ticks 2.0 %, hooks 0.5 %; recorder 120 ms of CPU)"), "{said}");
+}
+
+#[test]
+fn hooks_that_take_most_of_the_time_have_a_remedy_of_their_own() {
+    let mut findings = common::findings();
+    findings.sampler.overhead =
+        Some(Overhead { thread_s: 10.0, ticks_s: 0.2, held_s: 0.0, hooks_s: 4.0, recorder_s: 0.12 });
+    findings.sampler.overhead_estimate = 0.42;
+    findings.samples.unattributed.insert("recorder".into(), 900);
+    findings.samples.without_access += 900;
+    let report = text(&findings, &by(By::Object, 400));
+    assert!(
+        report.contains(" allocations took 40.0 % of the threads' time: record without it (--no-heap)"),
+        "{report}"
+    );
+    assert!(!report.contains("--rate or"), "{report}");
+    assert!(report.contains("909 samples (1.9 %) at no data access, 900 samples (1.9 %) in the recorder's own code"));
+    findings.run.heap_tracked = false;
+    assert!(!text(&findings, &by(By::Object, 400)).contains("--no-heap)"), "{report}");
+}
+
+#[test]
+fn what_a_missing_table_would_tell_is_not_zero() {
+    let mut findings = common::findings();
+    findings.missing = vec![MissingTable { table: "samples".into(), unknown: "costs and accesses".into() }];
+    let report = text(&findings, &by(By::Object, 200));
+    assert!(!report.contains("Cost") && !report.contains("Time"), "{report}");
+    assert!(report.contains("so costs and accesses cannot be shown"), "{report}");
+    assert!(!report.contains("--rate"), "{report}");
+}
+
+#[test]
+fn a_recording_that_was_cut_is_not_told_to_sample_more_often() {
+    let mut findings = common::findings();
+    findings.run = Run { exit: None, wall_s: 0.0, threads: 0, ..findings.run };
+    findings.samples = Samples { recorded: 0, attributed: 0, ..Samples::default() };
+    let report = text(&findings, &by(By::Object, 200));
+    assert!(report.contains("the recorder was killed before it had written samples"), "{report}");
+    assert!(!report.contains("raise --rate") && !report.contains("0 threads"), "{report}");
+}
+
+#[test]
+fn false_sharing_is_a_hint() {
+    let mut findings = common::findings();
+    let text_of = "false sharing: 4 threads each write their own bytes of one cache line (64 B); pad each to 64 bytes";
+    findings.objects[3].line_sharing =
+        Some(LineSharing { cost_share: 0.06, text: text_of.into(), ..Default::default() });
+    let report = text(&findings, &by(By::Object, 200));
+    assert!(report.contains(&format!("ghost_cells (6.0 % of the cost): {text_of}")), "{report}");
+}
+
+#[test]
+fn the_matrix_shows_what_the_threads_of_the_object_are_said_to_have() {
+    let mut findings = common::findings();
+    let pages = &mut findings.objects[0].detail.as_mut().expect("its pages").pages;
+    for page in pages.iter_mut() {
+        page.cost_by_thread = [(3, 0.001)].into();
+    }
+    let options = Options { object: Some("#0".into()), ..by(By::Object, 100) };
+    let report = text(&findings, &options);
+    assert!(report.contains("Cost by page and thread") && report.contains("T3 100 %"), "{report}");
+    assert!(!report.contains(" accesses)"), "{report}");
 }

@@ -40,7 +40,7 @@ pub struct Unread {
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, why, unknown } = self;
-        write!(f, "{}: {why}; the rest is read without it: {unknown}", path.display())
+        write!(f, "{}: {why}: {unknown} cannot be shown; the rest can", path.display())
     }
 }
 

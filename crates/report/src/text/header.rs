@@ -8,7 +8,7 @@ use super::{
     units,
 };
 use crate::{
-    rows::{finite, is_exact},
+    rows::{attributes, finite, is_exact, lacks},
     warnings::data_samples,
 };
 
@@ -46,7 +46,14 @@ fn run(findings: &Findings, page: &Page) -> String {
         Some(code @ 129..=192) => format!("ended by signal {}", code - 128),
         Some(code) => format!("exit {code}"),
     };
-    let mut parts = vec![units::seconds(run.wall_s), units::plural(run.threads as u64, "thread")];
+    let mut parts = Vec::new();
+    // A recorder that was killed may have noted neither.
+    if finite(run.wall_s) > 1e-3 || run.exit.is_some() {
+        parts.push(units::seconds(run.wall_s));
+    }
+    if run.threads > 0 {
+        parts.push(units::plural(run.threads as u64, "thread"));
+    }
     if findings.processes.len() > 1 {
         parts.push(units::plural(findings.processes.len() as u64, "process"));
     }
@@ -124,13 +131,14 @@ const WAITING_PLACES: usize = 3;
 /// Time in loops that wait for another thread: where, and which part of each thread's time.
 fn waiting(findings: &Findings, page: &Page) -> Option<String> {
     let waiting = findings.waiting.as_ref()?;
-    let mut parts = vec![format!("{} of thread time", units::percent(finite(waiting.share)))];
+    let mut parts =
+        vec![format!("{} of thread time in loops that wait for another thread", units::percent(finite(waiting.share)))];
     parts.extend(waiting.places.iter().take(WAITING_PLACES).map(|of| {
         let place = lists::place(&of.function, &of.file, of.line);
-        format!("T{} {} {}", of.thread, units::percent(finite(of.share)), clean(&place, page.pen.unicode))
+        format!("T{} {} in {}", of.thread, units::percent(finite(of.share)), clean(&place, page.pen.unicode))
     }));
     if let Some(rest @ [_, ..]) = waiting.places.get(WAITING_PLACES..) {
-        parts.push(format!("{} more", rest.len()));
+        parts.push(units::plural(rest.len() as u64, "more place"));
     }
     Some(parts.join(page.pen.dot()))
 }
@@ -197,6 +205,12 @@ fn kept(findings: &Findings, page: &Page) -> Option<String> {
 
 fn samples(findings: &Findings) -> String {
     let samples = &findings.samples;
+    if lacks(findings, "samples") {
+        return "not known".to_string();
+    }
+    if !attributes(findings) {
+        return format!("{} taken", units::grouped(samples.recorded));
+    }
     let data = data_samples(findings);
     if samples.recorded == 0 {
         return "none".to_string();

@@ -29,7 +29,7 @@ pub fn render(selection: &Selection, object: &Object, page: &Page) -> String {
         out += &instances::render(selection, detail, page);
     }
     match &object.detail {
-        Some(detail) => out += &matrix::render(detail, page),
+        Some(detail) => out += &matrix::render(detail, page, is_exact(selection.findings)),
         None => out += &format!("\n{}", page.note("These findings carry no pages of this object.")),
     }
     out += &first_touches(object, page);

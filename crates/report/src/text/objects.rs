@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     options::{Access, Sort},
-    rows::{Selection, finite, is_exact, objects::first_touch_shares},
+    rows::{Selection, finite, is_exact, lacks, objects::first_touch_shares},
 };
 
 /// Columns of a cost bar.
@@ -20,6 +20,10 @@ const BAR: usize = 6;
 
 /// In place of a number of accesses that would be a guess.
 pub const COST_ONLY: &str = "cost only";
+
+/// What a reader takes for something else.
+const COST: &str =
+    "Cost is thread time at data accesses, those that a cache answers too; waiting for memory alone is less.";
 
 /// The table of objects.
 pub fn render(selection: &Selection, page: &Page) -> String {
@@ -56,6 +60,9 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         table.row(cells(selection, object, largest, reads_of_all, page));
     }
     let mut out = table.render(page.width, &page.pen);
+    if !is_exact(selection.findings) && !lacks(selection.findings, "samples") {
+        out += &page.note(COST);
+    }
     let rest =
         (selection.options.sort == Sort::Cost).then(|| cut.rest.iter().map(|object| finite(object.cost.share)).sum());
     out += &more(&cut, "object", rest, page);
@@ -112,7 +119,7 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         Cell::new(units::count(object.pages as f64)).phrase(units::plural(object.pages, "page")),
         Cell::new(page.pen.bar(share / largest.max(f64::MIN_POSITIVE), BAR)).style(Style::Accent),
         Cell::new(selection.of_cost(units::percent(object.cost.share))),
-        Cell::new(error(object.cost.error, page)).style(Style::Dim),
+        Cell::new(selection.of_cost(error(object.cost.error, page))).style(Style::Dim),
         Cell::new(&time).phrase(&time),
         count(reads.filter(|_| access != Access::Write), "reads"),
         count(writes.filter(|_| access != Access::Read), "writes"),
