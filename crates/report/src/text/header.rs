@@ -134,8 +134,10 @@ fn waiting(findings: &Findings, page: &Page) -> Option<String> {
     let mut parts =
         vec![format!("{} of thread time in loops that wait for another thread", units::percent(finite(waiting.share)))];
     parts.extend(waiting.places.iter().take(WAITING_PLACES).map(|of| {
-        let place = lists::place(&of.function, &of.file, of.line);
-        format!("T{} {} in {}", of.thread, units::percent(finite(of.share)), clean(&place, page.pen.unicode))
+        let is_known = !of.function.is_empty() || !of.file.is_empty();
+        let place =
+            if is_known { format!(" in {}", lists::place(&of.function, &of.file, of.line)) } else { String::new() };
+        format!("T{} {}{}", of.thread, units::percent(finite(of.share)), clean(&place, page.pen.unicode))
     }));
     if let Some(rest @ [_, ..]) = waiting.places.get(WAITING_PLACES..) {
         parts.push(units::plural(rest.len() as u64, "more place"));

@@ -22,8 +22,7 @@ const BAR: usize = 6;
 pub const COST_ONLY: &str = "cost only";
 
 /// What a reader takes for something else.
-const COST: &str =
-    "Cost is thread time at data accesses, those that a cache answers too; waiting for memory alone is less.";
+const COST: &str = "Cost: thread time at data accesses, also at those that a cache answers.";
 
 /// The table of objects.
 pub fn render(selection: &Selection, page: &Page) -> String {
