@@ -44,7 +44,7 @@ fn skeleton(text: &str) -> String {
 /// Whether the words of a line come in that order: a column that has no room in the table stands below its row.
 fn has(all: &str, line: &str) -> bool {
     let mut words = all.split(' ');
-    line.split(' ').all(|word| words.any(|of| of == word))
+    line.split_whitespace().all(|word| words.any(|of| of == word))
 }
 
 /// One command of the story, as `lab/run` runs it where the README says that it is run so.
