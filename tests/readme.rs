@@ -31,12 +31,20 @@ fn steps(readme: &str, title: &str) -> Vec<Step> {
     steps
 }
 
-/// A text without what differs from run to run: numbers and whether they are stated, bars, and where lines end.
+/// A text without what differs from run to run: numbers and whether they are stated, bars, and where lines end; and the titles of columns
+/// that depend on it.
 fn skeleton(text: &str) -> String {
     let blank = |c: char| c.is_ascii_digit() || ".,<>+-*/()±%·".contains(c) || ('\u{2580}'..='\u{259f}').contains(&c);
     let words = text.split_whitespace().map(|word| word.replace(blank, ""));
-    let unit = |word: &String| !["", "G", "M", "k", "s", "ms", "cost", "only"].contains(&word.as_str());
+    let unit =
+        |word: &String| !["", "G", "M", "k", "s", "ms", "cost", "only", "Access", "Pattern"].contains(&word.as_str());
     words.filter(unit).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether the words of a line come in that order: a column that has no room in the table stands below its row.
+fn has(all: &str, line: &str) -> bool {
+    let mut words = all.split(' ');
+    line.split_whitespace().all(|word| words.any(|of| of == word))
 }
 
 /// One command of the story, as `lab/run` runs it where the README says that it is run so.
@@ -64,7 +72,7 @@ fn its_story_is_true() {
         let printed: String = outcome.out() + &outcome.err();
         let all = skeleton(&printed);
         for line in &step.lines {
-            assert!(all.contains(&skeleton(line)), "{:?} does not print {line:?}:\n{printed}", step.command);
+            assert!(has(&all, &skeleton(line)), "{:?} does not print {line:?}:\n{printed}", step.command);
         }
     }
 }

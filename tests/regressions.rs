@@ -65,10 +65,6 @@ fn a_large_block_takes_few_rows_a_sample() {
     for (name, share) in [("a", 0.5), ("b", 0.25), ("c", 0.25)] {
         let of = report.objects.iter().find(|object| object.name == name).expect("an array");
         assert!((of.accesses.share - share).abs() < 0.03, "{name}: {:?}", of.accesses);
-        // 2 threads, 2500 rounds over 5000 blocks; what a processor takes for one is known to a tenth.
-        let exact = share * 400.0 * 2.0 * 2500.0 * 5000.0;
-        let counted = of.accesses.reads + of.accesses.writes;
-        assert!((counted / exact - 1.0).abs() < 0.15, "{name}: {counted} of {exact}");
     }
     let dataset = Dataset::open(&place.dataset()).unwrap();
     let rows: Vec<SampleRow> = dataset.read().unwrap();
@@ -201,9 +197,8 @@ fn counts_at_the_shortest_period() {
     run.arg("--").arg(&program).run().success();
     let report = Report::of(&place.dataset());
     for object in &report.objects {
-        assert!(object.accesses.reads >= 0.0 && object.accesses.writes >= 0.0, "{object:?}");
+        assert!((0.0..=1.0).contains(&object.accesses.share), "{object:?}");
     }
-    assert!(first(&report).accesses.writes > 0.0, "{:?}", first(&report));
 }
 
 /// Counters of unoptimised code are on the frame: without its bytes nothing was counted. Those of optimised code may have a step that only
@@ -237,9 +232,10 @@ fn counters_on_the_frame() {
             let found = report.objects.iter().find(|object| object.name == name);
             found.unwrap_or_else(|| panic!("{flags:?}: no {name} in {:?}", report.objects)).accesses.clone()
         };
-        let rounds = f64::from(rounds);
-        let (reads, writes) = (of("reads").reads / (3.0 * rounds), of("writes").writes / rounds);
-        assert!((0.9..1.1).contains(&reads) && (0.9..1.1).contains(&writes), "{flags:?}: {reads} {writes}");
+        let (reads, writes) = (of("reads"), of("writes"));
+        assert!(reads.error.is_some() && writes.error.is_some(), "{flags:?}: {reads:?} {writes:?}");
+        let ratio = reads.share / writes.share;
+        assert!((2.7..3.3).contains(&ratio), "{flags:?}: {reads:?} {writes:?}");
     }
 }
 
@@ -248,8 +244,9 @@ fn counters_on_the_frame() {
 #[test]
 fn an_inner_loop_is_as_long_as_it_says() {
     let source = r#"
-        static long reads[8192], writes[8192];
+        static long reads[8192], writes[8192], plain[8192];
         int main(void) {
+            for (long i = 0; i < 60000l * 8192; i++) plain[i & 8191] = i;
             for (long round = 0; round < 60000; round++)
                 for (long i = 0; i < 8192; i++) {
                     long sum = reads[i] + reads[8191 - i] + reads[i ^ 1];
@@ -261,7 +258,84 @@ fn an_inner_loop_is_as_long_as_it_says() {
     let program = place.compile("gcc", "program", source, &["-O0", "-mno-red-zone"]);
     place.record().arg(&program).run().success();
     let report = Report::of(&place.dataset());
-    let object = report.objects.iter().find(|object| object.name == "writes").expect("it is written");
-    let part = object.accesses.writes / (60_000.0 * 8192.0);
-    assert!((0.9..1.1).contains(&part), "{part}");
+    let share = |name: &str| report.object(name).accesses.share;
+    let ratio = share("writes") / share("plain");
+    assert!((0.85..1.18).contains(&ratio), "both are written as often: {ratio}");
+}
+
+/// Counters of four threads in one cache line were "shared", without a word of why they cost so much.
+#[test]
+fn false_sharing_is_named_and_padding_silences_it() {
+    let source = r"
+        #include <pthread.h>
+        #include <stdalign.h>
+        static struct { alignas(PAD) volatile long n; } of[4] __attribute__((aligned(64)));
+        static void *work(void *x) {
+            for (long i = 0; i < 150000000; i++) of[WHERE].n += 1;
+            return x;
+        }
+        int main(void) {
+            pthread_t t[4];
+            for (long i = 0; i < 4; i++) pthread_create(t + i, 0, work, (void *)i);
+            for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+            return 0;
+        }";
+    let said = |pad: &str, place: &str| {
+        let report = record(source, &["-O1", &format!("-DPAD={pad}"), &format!("-DWHERE={place}")]);
+        report.object("of").line_sharing.as_ref().map(|of| (of.kind.clone(), of.threads, of.writers, of.lines))
+    };
+    assert_eq!(said("8", "(long)x"), Some(("false-sharing".into(), 4, 4, 1)));
+    assert_eq!(said("64", "(long)x"), None);
+    assert_eq!(said("8", "0"), Some(("contended".into(), 4, 4, 1)));
+}
+
+/// Four threads for each step, each on a quarter: "all threads use all of it".
+#[test]
+fn generations_of_threads_have_blocks() {
+    let source = r"
+        #include <pthread.h>
+        #include <stdlib.h>
+        static long n = 4l << 20; static volatile long *a;
+        static void *work(void *x) {
+            long from = (long)x * n / 4;
+            for (int r = 0; r < 8; r++) for (long i = from; i < from + n / 4; i++) a[i] += i;
+            return x;
+        }
+        int main(void) {
+            a = calloc(n, sizeof *a);
+            for (long i = 0; i < n; i += 512) a[i] = 1;
+            for (int step = 0; step < 12; step++) {
+                pthread_t t[4];
+                for (long i = 0; i < 4; i++) pthread_create(t + i, 0, work, (void *)i);
+                for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+            }
+            return 0;
+        }";
+    let report = record(source, &["-O1"]);
+    let object = report.object("a");
+    assert_eq!(object.pattern.kind, "block", "{object:?}");
+    let block = object.pattern.block_bytes as f64 / f64::from(8 << 20);
+    assert!((0.95..1.05).contains(&block), "{object:?}");
+    assert!(object.advice.is_none() || object.advice.as_ref().is_some_and(|advice| advice.kind != "interleave"));
+}
+
+/// Time in our own hooks was "at no data access", and the remedy a lower rate, which changes nothing.
+#[test]
+fn a_program_that_allocates_all_the_time_is_told_to_record_without() {
+    let source = r"
+        #include <stdlib.h>
+        static void *volatile keep[64];
+        int main(void) {
+            for (long i = 0; i < 6000000; i++) { free(keep[i & 63]); keep[i & 63] = malloc(16 + (i % 7) * 48); }
+            return 0;
+        }";
+    let place = Place::alone();
+    let program = place.compile("gcc", "program", source, &["-O1"]);
+    place.record().arg(&program).run().success();
+    let report = Report::of(&place.dataset());
+    let recorder = report.samples.unattributed.get("recorder").copied().unwrap_or_default();
+    assert!(recorder * 5 > report.samples.recorded, "{:?}", report.samples);
+    let text = numamma_tests::report::text(&place.dataset());
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("record without it (--no-heap)") && text.contains("in the recorder's own code"), "{text}");
 }

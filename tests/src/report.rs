@@ -159,11 +159,23 @@ pub struct Object {
     #[serde(default)]
     pub advice: Option<Advice>,
     #[serde(default)]
+    pub line_sharing: Option<LineSharing>,
+    #[serde(default)]
     pub instance_table: Vec<Instance>,
     #[serde(default)]
     pub page_bytes: Option<u64>,
     #[serde(default)]
     pub page_table: Option<Vec<Page>>,
+}
+
+/// Cache lines that several threads use.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct LineSharing {
+    pub kind: String,
+    pub lines: u64,
+    pub threads: usize,
+    pub writers: usize,
 }
 
 /// Where it was allocated.

@@ -87,8 +87,6 @@ pub struct Object {
     pub cost_at_least: Option<f64>,
     /// Share of the run's accesses.
     pub accesses: Option<f64>,
-    /// Part of its accesses that are writes.
-    pub written: Option<f64>,
     /// Share of each thread, in order of creation.
     pub shares: Option<Vec<f64>>,
     /// Who owns its pages.

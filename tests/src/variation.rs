@@ -23,8 +23,6 @@ pub struct Variation {
     pub threads: f64,
     /// By object and range of pages: of [`RANGES`], or page where it has fewer.
     pub ranges: f64,
-    /// By object, reads and writes apart.
-    pub directions: f64,
 }
 
 /// What of a report says who made which accesses where.
@@ -43,10 +41,6 @@ struct Object {
 
 #[derive(Debug, Deserialize)]
 struct Accesses {
-    #[serde(deserialize_with = "crate::report::number_if_stated")]
-    reads: f64,
-    #[serde(deserialize_with = "crate::report::number_if_stated")]
-    writes: f64,
     #[serde(deserialize_with = "crate::report::number_if_stated")]
     share: f64,
 }
@@ -82,12 +76,6 @@ impl Counts {
         object.threads.iter().map(|of| (of.thread, object.accesses.share * of.access_share)).collect()
     }
 
-    fn by_direction(&self, id: usize) -> Parts {
-        let Accesses { reads, writes, share } = self.objects[id].accesses;
-        let all = reads + writes;
-        if all > 0.0 { [(0, share * reads / all), (1, share * writes / all)].into() } else { Parts::new() }
-    }
-
     /// By page; `None` where pages cannot be found in another recording: of many small objects, and of stacks and thread-local
     /// memory, which begin elsewhere in each run.
     fn by_page(&self, id: usize) -> Option<Parts> {
@@ -110,7 +98,6 @@ pub fn variation(a: &Counts, b: &Counts, comparison: &Comparison) -> Variation {
         let (share_a, share_b) = (a.objects[in_a].accesses.share, b.objects[in_b].accesses.share);
         sum.objects += (share_b - share_a).abs();
         sum.threads += apart(&a.by_thread(in_a), &b.by_thread(in_b));
-        sum.directions += apart(&a.by_direction(in_a), &b.by_direction(in_b));
         sum.ranges += match a.by_page(in_a).zip(b.by_page(in_b)) {
             Some((a, b)) => {
                 let pages = a.keys().chain(b.keys()).max().map_or(0, |last| last + 1);
@@ -124,7 +111,6 @@ pub fn variation(a: &Counts, b: &Counts, comparison: &Comparison) -> Variation {
         objects: (sum.objects + alone) / 2.0,
         threads: (sum.threads + alone) / 2.0,
         ranges: (sum.ranges + alone) / 2.0,
-        directions: (sum.directions + alone) / 2.0,
     }
 }
 
@@ -149,9 +135,9 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn object(share: f64, reads: f64, threads: [f64; 2]) -> Value {
+    fn object(share: f64, threads: [f64; 2]) -> Value {
         let threads = [0, 1].map(|thread| json!({"thread": thread, "access_share": threads[thread]}));
-        json!({"kind": "heap", "accesses": {"reads": reads, "writes": 10.0 - reads, "share": share}, "threads": threads})
+        json!({"kind": "heap", "accesses": {"share": share}, "threads": threads})
     }
 
     fn page(page: u64, accesses: f64, basis: &str) -> Value {
@@ -184,16 +170,13 @@ mod tests {
 
     #[test]
     fn parts_that_differ_in_opposite_ways_show_only_by_part() {
-        let a = counts(object(1.0, 5.0, [0.5, 0.5]), vec![page(0, 3.0, "offset"), page(9, 1.0, "offset")]);
-        let b = counts(object(1.0, 6.0, [0.7, 0.3]), vec![page(0, 1.0, "offset"), page(9, 1.0, "offset")]);
+        let a = counts(object(1.0, [0.5, 0.5]), vec![page(0, 3.0, "offset"), page(9, 1.0, "offset")]);
+        let b = counts(object(1.0, [0.7, 0.3]), vec![page(0, 1.0, "offset"), page(9, 1.0, "offset")]);
         let of = between(&a, &b, 0.0);
-        let expected = Variation { objects: 0.0, threads: 0.2, ranges: 0.25, directions: 0.1 };
-        for (of, expected) in [
-            (of.objects, expected.objects),
-            (of.threads, expected.threads),
-            (of.ranges, expected.ranges),
-            (of.directions, expected.directions),
-        ] {
+        let expected = Variation { objects: 0.0, threads: 0.2, ranges: 0.25 };
+        for (of, expected) in
+            [(of.objects, expected.objects), (of.threads, expected.threads), (of.ranges, expected.ranges)]
+        {
             assert!((of - expected).abs() < 1e-12, "{of} {expected}");
         }
         assert_eq!(between(&a, &a, 0.0), Variation::default());
@@ -201,27 +184,27 @@ mod tests {
 
     #[test]
     fn what_only_one_has_counts_in_all_ways() {
-        let a = counts(object(1.0, 5.0, [0.5, 0.5]), vec![page(0, 1.0, "offset")]);
-        let b = counts(object(0.6, 5.0, [0.5, 0.5]), vec![page(0, 7.0, "offset")]);
+        let a = counts(object(1.0, [0.5, 0.5]), vec![page(0, 1.0, "offset")]);
+        let b = counts(object(0.6, [0.5, 0.5]), vec![page(0, 7.0, "offset")]);
         let of = between(&a, &b, 0.4);
-        for part in [of.objects, of.threads, of.ranges, of.directions] {
+        for part in [of.objects, of.threads, of.ranges] {
             assert!((part - 0.4).abs() < 1e-12, "{of:?}");
         }
     }
 
     #[test]
     fn neighbouring_pages_of_a_large_object_are_one_range() {
-        let a = counts(object(1.0, 5.0, [1.0, 0.0]), vec![page(0, 1.0, "offset"), page(6399, 1.0, "offset")]);
-        let b = counts(object(1.0, 5.0, [1.0, 0.0]), vec![page(99, 1.0, "offset"), page(6399, 1.0, "offset")]);
+        let a = counts(object(1.0, [1.0, 0.0]), vec![page(0, 1.0, "offset"), page(6399, 1.0, "offset")]);
+        let b = counts(object(1.0, [1.0, 0.0]), vec![page(99, 1.0, "offset"), page(6399, 1.0, "offset")]);
         assert_eq!(between(&a, &b, 0.0).ranges, 0.0);
-        let c = counts(object(1.0, 5.0, [1.0, 0.0]), vec![page(100, 1.0, "offset"), page(6399, 1.0, "offset")]);
+        let c = counts(object(1.0, [1.0, 0.0]), vec![page(100, 1.0, "offset"), page(6399, 1.0, "offset")]);
         assert_eq!(between(&a, &c, 0.0).ranges, 0.5);
     }
 
     #[test]
     fn pages_of_small_objects_are_not_compared() {
-        let a = counts(object(1.0, 5.0, [1.0, 0.0]), vec![page(0, 1.0, "address")]);
-        let b = counts(object(1.0, 5.0, [1.0, 0.0]), vec![page(1, 1.0, "address")]);
+        let a = counts(object(1.0, [1.0, 0.0]), vec![page(0, 1.0, "address")]);
+        let b = counts(object(1.0, [1.0, 0.0]), vec![page(1, 1.0, "address")]);
         assert_eq!(between(&a, &b, 0.0).ranges, 0.0);
     }
 }

@@ -156,11 +156,6 @@ impl Verdict {
             let got: f64 = group.objects.iter().map(|o| o.accesses.share).sum();
             self.near(&format!("{label}: share of accesses"), got, accesses, ACCESSES);
         }
-        if let Some(written) = wanted.written.filter(|_| stated) {
-            let writes: f64 = group.objects.iter().map(|o| o.accesses.writes).sum();
-            let reads: f64 = group.objects.iter().map(|o| o.accesses.reads).sum();
-            self.near(&format!("{label}: writes among its accesses"), writes / (reads + writes), written, ACCESSES);
-        }
         // Which of a block's accesses a sample is charged to is chance: a share of n samples scatters by sqrt(p (1 - p) / n),
         // and one in a thousand right ones lies further off than 3.3 times that.
         let samples: u64 = group.objects.iter().map(|o| o.samples).sum();
@@ -472,7 +467,6 @@ mod tests {
             module = "b.so"
             kind = "static"
             cost = 0.3
-            written = 0.5
             "#,
         )
         .unwrap()
@@ -519,7 +513,7 @@ mod tests {
 
     #[test]
     fn each_untruth_is_noticed() {
-        let cases: [(&str, Value, &str); 11] = [
+        let cases: [(&str, Value, &str); 10] = [
             ("/run/exit", json!(1), "run.exit"),
             ("/run/threads", json!(3), "threads: expected 2"),
             ("/samples/attributed", json!(900), "recorded were 1000"),
@@ -533,7 +527,6 @@ mod tests {
             ("/objects/0/kind", json!("heap"), "not in the report"),
             ("/objects/0/bytes", json!(4095), "expected 4096 bytes"),
             ("/objects/0/threads/0/cost_share", json!(0.6), "thread 0's share of cost"),
-            ("/objects/1/accesses/reads", json!(3), "writes among"),
             ("/objects/0/module", json!("c.so"), "table of a.so: not in the report"),
         ];
         for (place, wrong, expected) in cases {

@@ -8,6 +8,7 @@ use numamma_findings::{Advice, Pattern};
 use numamma_trace::ObjectKind;
 use rustc_hash::FxHashMap;
 
+use crate::counters::Count;
 use crate::detail::{GroupPage, TouchPlace, distinct, touch_place};
 use crate::groups::Group;
 use crate::instances::Shared;
@@ -19,6 +20,8 @@ const FOREIGN: f64 = 0.25;
 /// An object with fewer bytes of pages fits into a second-level cache (256 KiB on Intel's server cores before Skylake), so
 /// that the place of its pages hardly matters.
 const CACHED_BYTES: u64 = 256 << 10;
+/// Where the pages of smaller instances lie is up to the allocator, which hands them out again and again.
+const PLACED_BYTES: u64 = 64 << 10;
 /// Share of an object's pages on one node, from which on they are not spread.
 const ONE_NODE: f64 = 0.75;
 /// The main thread's share of a page from which on it is worth while to let that thread place it.
@@ -33,19 +36,28 @@ struct Foreign {
 }
 
 /// The advice for a group, if there is any.
-pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shared) -> Option<Advice> {
+pub fn advice(
+    tables: &Tables,
+    group: &Group,
+    threads: &FxHashMap<i32, Count>,
+    pages: &[GroupPage],
+    shared: &Shared,
+) -> Option<Advice> {
     let placed_by_runtime = matches!(group.kind, ObjectKind::Stack | ObjectKind::Tls);
     if placed_by_runtime || group.is_unknown_objects() || is_spread(pages) {
         return None;
     }
-    if distinct(pages) * tables.page_bytes < CACHED_BYTES {
+    if distinct(pages) * tables.page_bytes < CACHED_BYTES || (group.touched > 1 && group.bytes < PLACED_BYTES) {
         return None;
     }
     let (mut foreign, mut known, mut recycled) = (0, 0, 0);
     let mut touchers: FxHashMap<i32, Foreign> = FxHashMap::default();
     for page in pages {
         let (Some(touch), samples) = (page.first_touch, page.users.samples()) else { continue };
-        let own: u64 = page.users.threads.iter().filter(|of| of.thread == touch.thread).map(|of| of.samples).sum();
+        // The worker that touched it, in whichever of its threads.
+        let toucher = tables.worker(touch.thread);
+        let own: u64 =
+            page.users.threads.iter().filter(|of| tables.worker(of.thread) == toucher).map(|of| of.samples).sum();
         let others = samples - own;
         known += samples;
         foreign += others;
@@ -65,6 +77,10 @@ pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shar
     let share = ratio(foreign as f64, known as f64);
     let is_recycled = 2 * recycled > foreign;
     let (kind, remedy) = remedy(&shared.whole, group.touched > 1, is_recycled)?;
+    let remedy = match producer(tables, threads).filter(|_| kind == "interleave") {
+        Some(writer) => format!("T{writer} writes, others read: keep them on one node, or interleave its pages"),
+        None => remedy.to_owned(),
+    };
     let at = match (place, is_recycled) {
         ((function, ..), _) if function.is_empty() => String::new(),
         ((function, _, 0, _), false) => format!(" (in {})", crate::groups::short_function(function)),
@@ -104,9 +120,27 @@ fn remedy(pattern: &Pattern, several: bool, recycled: bool) -> Option<(&'static 
         "mixed" if pattern.main_share >= MAIN => {
             Some(("initialise-in-parallel", "let the main user of each page initialise it, or interleave"))
         }
+        // Some instances have one thread, others are shared: no one remedy fits.
+        "mixed" if several && pattern.main_share == 0.0 => None,
         "shared" | "mixed" => Some(("interleave", "all threads use all of it; interleave its pages")),
         _ => None,
     }
+}
+
+/// The worker that makes nearly all writes, if others read what it writes a few times. Of what is written once and read all the time,
+/// such as a table that one thread sets up, nothing is to be said of the writer.
+fn producer(tables: &Tables, threads: &FxHashMap<i32, Count>) -> Option<i32> {
+    const NEARLY_ALL: f64 = 0.95;
+    let mut workers: FxHashMap<i32, (f64, f64)> = FxHashMap::default();
+    for (&thread, count) in threads {
+        let (reads, writes) = workers.entry(tables.worker(thread)).or_default();
+        *reads += count.reads;
+        *writes += count.writes;
+    }
+    let writes: f64 = workers.values().map(|(_, writes)| writes).sum();
+    let (&worker, &(_, own)) = workers.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1).then(b.0.cmp(a.0)))?;
+    let others: f64 = workers.iter().filter(|(other, _)| **other != worker).map(|(_, (reads, _))| reads).sum();
+    (own >= NEARLY_ALL * writes && (writes..10.0 * writes).contains(&others)).then_some(worker)
 }
 
 /// Whether its pages lie on several nodes already.

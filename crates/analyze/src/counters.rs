@@ -7,6 +7,7 @@ use numamma_trace::{Access, BasisRow, Dataset, ObjectKind, Rule, SampleRow, Trac
 use rustc_hash::FxHashMap;
 
 use crate::accuracy::Accuracy;
+use crate::cache_lines::{self, CacheLine, LineAddress, line_of};
 use crate::first_touch::{Touch, Touches};
 use crate::groups::{GroupId, Groups};
 use crate::pages::{PageAddress, PageKey, PageNodes, page_key};
@@ -93,6 +94,8 @@ pub struct GroupCount {
     pub pages: FxHashMap<PageKey, PageCount>,
     /// By number of the instance.
     pub instances: FxHashMap<u32, Users>,
+    /// Cache lines of small objects that the program places.
+    pub lines: FxHashMap<LineAddress, CacheLine>,
 }
 
 /// What a thread did with a page or an instance.
@@ -313,6 +316,9 @@ pub fn count(
             };
             page.samples += samples;
             page.users.add(row);
+            if has_lines(tables, object) && !rule(Rule::Exact) && !rule(Rule::TraceWindow) {
+                count.lines.entry(line_of(process, addr)).or_default().add(tables.worker(row.thread), row);
+            }
             page.memory += f64::from(row.memory.max(0.0));
             if !several_nodes {
                 continue;
@@ -335,6 +341,12 @@ pub fn count(
     })?;
     counters.accuracy = Accuracy::of(dataset, &counters, &bases);
     Ok(counters)
+}
+
+/// Whether the cache lines of an object are looked at.
+fn has_lines(tables: &Tables, object: usize) -> bool {
+    let row = &tables.objects[object];
+    row.bytes <= cache_lines::MOST_BYTES && row.kind != ObjectKind::Stack.name() && row.kind != ObjectKind::Tls.name()
 }
 
 /// Adds to the accesses of a node.

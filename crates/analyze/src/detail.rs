@@ -253,6 +253,13 @@ pub fn fill(
                             .iter()
                             .map(|of| (of.thread.max(0) as usize, of.accesses))
                             .collect(),
+                        cost_by_thread: page
+                            .users
+                            .threads
+                            .iter()
+                            .filter(|of| of.cost > 0)
+                            .map(|of| (of.thread.max(0) as usize, of.cost as f64 / 1e9))
+                            .collect(),
                         memory: analysis.counters.memory_known.then_some(page.memory),
                     })
                 })

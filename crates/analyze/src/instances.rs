@@ -11,13 +11,17 @@ use crate::counters::Users;
 use crate::detail::{GroupPage, first_touch_lines, is_paged};
 use crate::groups::{Group, GroupId};
 use crate::pages::SMALL;
-use crate::pattern::{self, Used};
+use crate::pattern::{self, Used, by_worker};
 use crate::statistics::{ratio, share_error};
+use crate::summary::Tables;
 
 /// Instances that are listed: those with most samples.
 const LISTED: usize = 1000;
 /// Share of the samples that instances of one pattern must have for the object to have it.
 const MOST: f64 = 0.8;
+
+/// The kind of pattern of what the samples do not tell.
+const UNKNOWN: &str = "unknown";
 
 /// How the threads share an object: all of it, and by instance if it has several.
 pub struct Shared {
@@ -26,10 +30,12 @@ pub struct Shared {
 }
 
 /// Judges each instance of a group by its pages; those whose samples do not tell are judged together.
-pub fn shared(group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage], page_bytes: u64) -> Shared {
+pub fn shared(tables: &Tables, group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage]) -> Shared {
+    let page_bytes = tables.page_bytes;
+    let main_thread = |users: &Users| main_thread(users, tables);
     let chunks: Vec<&[GroupPage]> = pages.chunk_by(|a, b| a.key.instance == b.key.instance).collect();
     if group.touched <= 1 {
-        let used: Vec<Used> = pages.iter().filter_map(|page| Used::new(page.key.page, &page.users)).collect();
+        let used: Vec<Used> = pages.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect();
         let whole = group.bytes.div_ceil(page_bytes);
         return Shared { whole: pattern::judge(&[&used], page_bytes, Some(whole)), instances: Vec::new() };
     }
@@ -41,7 +47,7 @@ pub fn shared(group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage],
         if instance == SMALL {
             continue;
         }
-        let used: Vec<Used> = chunk.iter().filter_map(|page| Used::new(page.key.page, &page.users)).collect();
+        let used: Vec<Used> = chunk.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect();
         let Some(users) = users.get(&instance).filter(|_| !used.is_empty()) else { continue };
         // From the first page that was seen to the last: how large it is does not matter to the pattern.
         let span = chunk.last().map_or(0, |page| page.key.page + 1);
@@ -59,7 +65,7 @@ pub fn shared(group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage],
     small.sort_by_key(|(n, _)| **n);
     for (_, users) in small {
         untold_threads.extend(main_thread(users));
-        untold.extend(Used::new(0, users).map(|used| vec![used]));
+        untold.extend(Used::new(0, users, tables).map(|used| vec![used]));
     }
     if !untold.is_empty() {
         let together: Vec<&[Used]> = untold.iter().map(Vec::as_slice).collect();
@@ -77,8 +83,9 @@ fn is_judged(pages: &[GroupPage], instance: u32) -> bool {
     pages.binary_search_by_key(&instance, |page| page.key.instance).is_ok()
 }
 
-fn main_thread(users: &Users) -> Option<i32> {
-    users.threads.iter().max_by_key(|of| (of.samples, Reverse(of.thread))).map(|of| of.thread)
+fn main_thread(users: &Users, tables: &Tables) -> Option<i32> {
+    let workers = by_worker(users, tables);
+    workers.iter().max_by_key(|(worker, samples)| (*samples, Reverse(*worker))).map(|(worker, _)| *worker)
 }
 
 /// Instances that one verdict was given of.
@@ -89,7 +96,7 @@ struct Judged {
     threads: FxHashSet<i32>,
 }
 
-/// Adds patterns of instances up: by kind, and what most of them are.
+/// Adds patterns of instances up: by kind, and what most of those are whose samples tell, if these have most samples.
 fn add_up(judged: Vec<Judged>) -> Shared {
     let samples: u64 = judged.iter().map(|of| of.pattern.samples).sum();
     let mut kinds: Vec<(String, Vec<&Judged>)> = Vec::new();
@@ -100,7 +107,7 @@ fn add_up(judged: Vec<Judged>) -> Shared {
         }
     }
     let of_kind = |all: &[&Judged]| all.iter().map(|of| of.pattern.samples).sum::<u64>();
-    kinds.sort_by_key(|(_, all)| Reverse(of_kind(all)));
+    kinds.sort_by_key(|(kind, all)| (kind == UNKNOWN, Reverse(of_kind(all))));
     let instances: Vec<InstancePattern> = kinds
         .iter()
         .map(|(kind, all)| InstancePattern {
@@ -111,12 +118,16 @@ fn add_up(judged: Vec<Judged>) -> Shared {
             share: ratio(of_kind(all) as f64, samples as f64),
         })
         .collect();
-    let Some((kind, all)) = kinds.first() else { return Shared { whole: pattern::unknown(), instances } };
+    let told: u64 = kinds.iter().filter(|(kind, _)| kind != UNKNOWN).map(|(_, all)| of_kind(all)).sum();
+    let samples_needed = judged.iter().filter_map(|of| of.pattern.samples_needed).max();
+    let Some((kind, all)) = kinds.first().filter(|_| 2 * told >= samples.max(1)) else {
+        return Shared { whole: Pattern { samples, samples_needed, ..pattern::unknown() }, instances };
+    };
     let mean = |value: &dyn Fn(&Pattern) -> f64| {
         let sum: f64 = all.iter().map(|of| of.pattern.samples as f64 * value(&of.pattern)).sum();
         ratio(sum, of_kind(all) as f64)
     };
-    let share = instances[0].share;
+    let share = ratio(of_kind(all) as f64, told as f64);
     let whole = Pattern {
         kind: if share >= MOST { kind.clone() } else { "mixed".into() },
         block_bytes: if share >= MOST { instances[0].block_bytes } else { 0 },
@@ -124,7 +135,7 @@ fn add_up(judged: Vec<Judged>) -> Shared {
         confidence: mean(&|of| of.confidence) * share,
         samples,
         main_share: if share >= MOST { mean(&|of| of.main_share) } else { 0.0 },
-        samples_needed: all.iter().filter_map(|of| of.pattern.samples_needed).max(),
+        samples_needed: None,
     };
     Shared { whole, instances }
 }
@@ -163,7 +174,7 @@ pub fn list(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], first: &F
         let low = pages.partition_point(|page| page.key.instance < number);
         let high = pages.partition_point(|page| page.key.instance <= number);
         let own = &pages[low..high];
-        let used: Vec<Used> = own.iter().filter_map(|page| Used::new(page.key.page, &page.users)).collect();
+        let used: Vec<Used> = own.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect();
         let span = pages_of(row, tables.page_bytes);
         Instance {
             instance: number.into(),
@@ -180,7 +191,8 @@ pub fn list(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], first: &F
             pattern: match is_paged(group, tables, object) {
                 true => pattern::judge(&[&used], tables.page_bytes, Some(span)),
                 false => {
-                    pattern::judge(&[&Used::new(0, users).into_iter().collect::<Vec<_>>()], tables.page_bytes, None)
+                    let used: Vec<Used> = Used::new(0, users, tables).into_iter().collect();
+                    pattern::judge(&[&used], tables.page_bytes, None)
                 }
             },
         }

@@ -11,6 +11,7 @@
 
 mod accuracy;
 mod advice;
+mod cache_lines;
 mod counters;
 mod detail;
 mod first_touch;

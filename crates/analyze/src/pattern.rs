@@ -22,8 +22,9 @@ use rustc_hash::FxHashMap;
 use crate::accuracy::Z;
 use crate::counters::Users;
 use crate::statistics::{interval, ratio};
+use crate::summary::Tables;
 
-/// Samples of the threads in one page.
+/// Samples of the threads in one page. Threads that are one worker, one after the other, count as its first one.
 #[derive(Clone, Debug)]
 pub struct Used {
     /// Number of the page, from the start of the instance.
@@ -34,9 +35,8 @@ pub struct Used {
 
 impl Used {
     /// Of a page that was sampled.
-    pub fn new(page: u64, users: &Users) -> Option<Self> {
-        let threads: Vec<(i32, u64)> = users.threads.iter().map(|of| (of.thread, of.samples)).collect();
-        (users.samples() > 0).then_some(Self { page, threads })
+    pub fn new(page: u64, users: &Users, tables: &Tables) -> Option<Self> {
+        (users.samples() > 0).then(|| Self { page, threads: by_worker(users, tables) })
     }
 
     fn samples(&self) -> u64 {
@@ -48,6 +48,18 @@ impl Used {
         let most = self.threads.iter().max_by_key(|(thread, n)| (*n, std::cmp::Reverse(*thread)));
         most.copied().unwrap_or((-1, 0))
     }
+}
+
+/// Samples by worker, in order of the workers.
+pub fn by_worker(users: &Users, tables: &Tables) -> Vec<(i32, u64)> {
+    let mut threads: Vec<(i32, u64)> = users.threads.iter().map(|of| (tables.worker(of.thread), of.samples)).collect();
+    threads.sort_unstable();
+    threads.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        kept.1 += if is_same { next.1 } else { 0 };
+        is_same
+    });
+    threads
 }
 
 /// Fewer sampled pages than this have no blocks.
@@ -71,7 +83,8 @@ pub fn unknown() -> Pattern {
     Pattern { kind: "unknown".into(), ..Pattern::default() }
 }
 
-/// Judges instances together, each given as its sampled pages, ascending. `pages`: how many pages the instance has, if it
+/// Judges instances together, each given as its sampled pages, ascending. Of several no more can be told than that each is private: of
+/// instances with a sample or two each, some private and some not, pairs of samples agree as often as in shared ones. `pages`: how many pages the instance has, if it
 /// is one whose pages are counted from its start.
 pub fn judge(instances: &[&[Used]], page_bytes: u64, pages: Option<u64>) -> Pattern {
     let all = Evidence::of(instances);
@@ -98,6 +111,7 @@ pub fn judge(instances: &[&[Used]], page_bytes: u64, pages: Option<u64>) -> Patt
     }
     match all.separated() {
         _ if all.threads == 1 => Pattern { samples_needed: Some(16), ..pattern("unknown", 0, 0, 0.0) },
+        _ if instances.len() > 1 => Pattern { main_share: 0.0, ..pattern("unknown", 0, 0, 0.0) },
         Some(true) => pattern("mixed", 0, 0, all.main_share()),
         Some(false) => pattern("shared", 0, 0, 1.0 - all.separation().clamp(0.0, 1.0)),
         None => Pattern {
@@ -255,16 +269,35 @@ fn blocks(pages: &[Used], whole: u64) -> Option<(&'static str, u64, u64, f64)> {
     if pages.len() < FEWEST_PAGES {
         return None;
     }
-    let mut owners: Vec<i32> = pages.iter().map(|page| page.owner().0).collect();
-    owners.sort_unstable();
-    owners.dedup();
-    let found =
-        ranges(pages, pages, owners.len(), whole).or_else(|| ranges(pages, &smoothed(pages), owners.len(), whole));
+    let (owned, owners) = owned(pages);
+    let found = ranges(pages, &owned, owners, whole).or_else(|| ranges(pages, &smoothed(&owned), owners, whole));
     if let Some((block, agreement)) = found {
         return Some(("block", block, 0, agreement));
     }
-    let (block, agreement) = period(pages, &runs(pages), owners.len(), whole)?;
-    (agreement >= AGREEMENT).then(|| ("block-cyclic", block, block * owners.len() as u64, agreement))
+    let (block, agreement) = period(&owned, &runs(&owned), owners, whole)?;
+    let period = block * owners as u64;
+    match agreement >= AGREEMENT {
+        true if owners < 2 => None,
+        // One turn is no cycle.
+        true if period + block / 2 > whole => Some(("block", block, 0, agreement)),
+        true => Some(("block-cyclic", block, period, agreement)),
+        false => None,
+    }
+}
+
+/// The pages whose owner has a part, and how many owners have one. A thread that initialised an object owns a page here and there that
+/// others hardly used.
+fn owned(pages: &[Used]) -> (Vec<Used>, usize) {
+    /// Of an equal share of the pages.
+    const PART: usize = 4;
+    let mut pages_of: FxHashMap<i32, usize> = FxHashMap::default();
+    for page in pages {
+        *pages_of.entry(page.owner().0).or_default() += 1;
+    }
+    let least = pages.len().div_ceil(PART * pages_of.len().max(1));
+    pages_of.retain(|_, pages| *pages >= least);
+    let owned = pages.iter().filter(|page| pages_of.contains_key(&page.owner().0)).cloned().collect();
+    (owned, pages_of.len())
 }
 
 /// One range for each owner: the block, and the share of the samples of `pages` that agree. The owners are told by `told`.
@@ -438,6 +471,25 @@ mod tests {
         assert_eq!((found.kind.as_str(), found.period_bytes), ("block", 0), "{found:?}");
     }
 
+    /// A first thread that touched a page in a hundred, at the ends, made blocks of a third instead of a half.
+    #[test]
+    fn a_thread_with_a_page_in_a_hundred_owns_no_block() {
+        let owner = |page: u64| match page {
+            0..8 | 1190..1200 => 0,
+            page => 3 + (page / 400 % 2) as i32,
+        };
+        let found = one(&used((0..1200).map(|page| (page, owner(page)))), 1200);
+        assert_eq!((found.kind.as_str(), found.block_bytes), ("block-cyclic", 400 * 4096), "{found:?}");
+    }
+
+    #[test]
+    fn halves_with_a_stray_end_are_no_cycle() {
+        let owner = |page: u64| if page > 980 { 0 } else { (page / 500) as i32 };
+        let found = one(&used((0..1000).map(|page| (page, owner(page)))), 1000);
+        assert_eq!((found.kind.as_str(), found.period_bytes), ("block", 0), "{found:?}");
+        assert!((497 * 4096..=503 * 4096).contains(&found.block_bytes), "{found:?}");
+    }
+
     #[test]
     fn ranges_with_many_stray_samples_are_block() {
         // The first thread has initialised it all: a tenth of the samples, anywhere.
@@ -512,6 +564,18 @@ mod tests {
             .collect();
         let together = |of: &[Vec<Used>]| judge(&of.iter().map(Vec::as_slice).collect::<Vec<_>>(), 4096, None).kind;
         assert_eq!(together(&private), "private");
-        assert_eq!(together(&mixed), "shared");
+        assert_eq!(together(&mixed), "unknown");
+        // Half of them private, half used by all; an instance of one page says nothing of how pages differ.
+        let some: Vec<Vec<Used>> = (0..400)
+            .map(|n| {
+                used(
+                    (0..2)
+                        .map(|_| (0, if n % 2 == 0 { 0 } else { draw.below(4) as i32 }))
+                        .collect::<Vec<_>>()
+                        .into_iter(),
+                )
+            })
+            .collect();
+        assert_eq!(together(&some), "unknown");
     }
 }

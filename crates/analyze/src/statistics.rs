@@ -4,7 +4,8 @@ pub use numamma_findings::share_error;
 
 /// `part / whole`, 0 of nothing.
 pub fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
+    // A sum of nothing is -0, and no report should show that.
+    if whole > 0.0 { part / whole + 0.0 } else { 0.0 }
 }
 
 /// Ends of the 95 % interval of the share that `part` is of `whole` independent trials (Wilson's); 0 and 1 without trials.

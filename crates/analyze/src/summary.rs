@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use numamma_findings::{
-    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, MemoryAccesses, Object, Overhead, Process, Remote,
-    Run, Sampler, Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
+    Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, MemoryAccesses, MissingTable, Object, Overhead,
+    Process, Remote, Run, Sampler, Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
 };
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::advice::advice;
+use crate::cache_lines;
 use crate::counters::{Count, Counters, reason};
 use crate::detail;
 use crate::first_touch::Touches;
@@ -21,6 +22,7 @@ use crate::pages::{PageAddress, PageNodes};
 use crate::pattern;
 use crate::statistics::{ratio, share_error};
 use crate::waiting;
+use crate::workers;
 
 /// Kind, module, and address in it, of a call that allocates.
 type Place = (String, String, i64, String);
@@ -34,6 +36,8 @@ pub struct Tables {
     pub objects: Vec<ObjectRow>,
     pub threads: Vec<ThreadRow>,
     pub processes: Vec<ProcessRow>,
+    /// By thread: the first thread that is the same worker, see [`workers`].
+    first_threads: Vec<i32>,
     pub page_bytes: u64,
     sites: FxHashMap<i32, SiteRow>,
     /// Calls of each site's stack, innermost first.
@@ -69,6 +73,7 @@ impl Tables {
         let mut tables = Self {
             made: FxHashMap::default(),
             objects: objects(dataset)?,
+            first_threads: workers::first_threads(&threads),
             threads,
             processes: dataset.read()?,
             page_bytes: dataset.meta().page_bytes.max(1),
@@ -83,6 +88,11 @@ impl Tables {
         }
         tables.made = made;
         Ok(tables)
+    }
+
+    /// The thread that stands for all that are the same worker.
+    pub fn worker(&self, thread: i32) -> i32 {
+        self.first_threads.get(thread as usize).copied().unwrap_or(thread)
     }
 
     /// Process of a thread; -1 if the thread is not in the table (a recording that was cut short).
@@ -205,6 +215,7 @@ pub fn findings(
         sites: sites(tables, groups, &ids, &objects),
         objects,
         processes: processes(tables),
+        missing: missing(dataset),
         waiting: waiting::waiting(tables, counters),
     }
 }
@@ -265,11 +276,11 @@ fn object(
     }
     let shared = match group.is_unknown_objects() {
         true => Shared { whole: pattern::unknown(), instances: Vec::new() },
-        false => shared(group, &count.instances, pages, tables.page_bytes),
+        false => shared(tables, group, &count.instances, pages),
     };
     let accesses = accesses(number, counters);
     // On a machine with one node nothing is remote, whatever is known of the numbers.
-    let is_stated = accesses.stated().is_some() || count.located == 0.0;
+    let is_counted = accesses.counted().is_some() || count.located == 0.0;
     let remote_share = ratio(count.remote_reads + count.remote_writes, count.located);
     Object {
         id,
@@ -285,8 +296,8 @@ fn object(
         accesses,
         memory: counters.memory_known.then(|| memory(&count.all, counters)),
         remote: Remote {
-            reads: is_stated.then_some(count.remote_reads),
-            writes: is_stated.then_some(count.remote_writes),
+            reads: is_counted.then_some(count.remote_reads),
+            writes: is_counted.then_some(count.remote_writes),
             share: remote_share,
             error: match counters.exact {
                 true => (count.located_samples > 0).then_some(0.0),
@@ -295,7 +306,8 @@ fn object(
                 }
             },
         },
-        advice: advice(tables, group, pages, &shared),
+        advice: advice(tables, group, &count.threads, pages, &shared),
+        line_sharing: cache_lines::sharing(&count.lines, counters.data.cost),
         pattern: shared.whole,
         instance_patterns: shared.instances,
         threads,
@@ -422,6 +434,14 @@ fn losses(dataset: &Dataset) -> Vec<Loss> {
     let mut losses = dataset.meta().losses.clone();
     losses.add(LossKind::UnreadFile, dataset.unread().len() as u64);
     losses.iter().map(|(kind, count, remedy)| Loss { kind: kind.into(), count, remedy: remedy.into() }).collect()
+}
+
+fn missing(dataset: &Dataset) -> Vec<MissingTable> {
+    let table = |file: numamma_trace::Unread| MissingTable {
+        table: file.path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        unknown: file.unknown.to_owned(),
+    };
+    dataset.unread().into_iter().map(table).collect()
 }
 
 fn threads(dataset: &Dataset, tables: &Tables, counters: &Counters) -> Vec<Thread> {

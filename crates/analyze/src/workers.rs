@@ -35,6 +35,13 @@ pub fn workers(threads: &[ThreadRow]) -> Vec<usize> {
     workers
 }
 
+/// By thread: the first thread that is the same worker of the same process.
+pub fn first_threads(threads: &[ThreadRow]) -> Vec<i32> {
+    let mut first = FxHashMap::default();
+    let of = |(row, worker): (&ThreadRow, usize)| *first.entry((row.process, worker)).or_insert(row.thread);
+    threads.iter().zip(workers(threads)).map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +78,8 @@ mod tests {
             thread(1, 2 * ms, 3 * ms),
         ];
         assert_eq!(workers(&threads), [0, 1, 2, 1, 2, 1, 0]);
+        let numbered: Vec<ThreadRow> =
+            threads.into_iter().zip(0..).map(|(row, thread)| ThreadRow { thread, ..row }).collect();
+        assert_eq!(first_threads(&numbered), [0, 1, 2, 1, 2, 1, 6]);
     }
 }

@@ -86,8 +86,8 @@ fn accesses(a: &Runs<'_>, b: &Runs<'_>, matched: Matched, comparable: &Comparabl
     let shares = (a.each_of(matched.a, access_share), b.each_of(matched.b, access_share));
     let mut accesses = AccessChange {
         share: differ(&shares.0, &shares.1, comparable.accesses),
-        reads: Pair { a: of_a.reads, b: of_b.reads },
-        writes: Pair { a: of_a.writes, b: of_b.writes },
+        reads: of_a.reads.zip(of_b.reads).map(|(a, b)| Pair { a, b }),
+        writes: of_a.writes.zip(of_b.writes).map(|(a, b)| Pair { a, b }),
         basis: Bases { a: of_a.basis, b: of_b.basis },
     };
     if !accesses.is_stated() {
@@ -98,8 +98,9 @@ fn accesses(a: &Runs<'_>, b: &Runs<'_>, matched: Matched, comparable: &Comparabl
 
 /// Accesses of an object, as means over the runs of a side.
 struct Counted {
-    reads: f64,
-    writes: f64,
+    /// Where they were counted one by one.
+    reads: Option<f64>,
+    writes: Option<f64>,
     /// The least of all runs.
     basis: Option<f64>,
 }
@@ -109,9 +110,11 @@ impl Counted {
         let in_run = |run: &Input<'_>, object: Option<usize>| object.map(|id| run.findings.objects[id].accesses);
         let all: Vec<_> = runs.each_of(object, in_run).into_iter().flatten().collect();
         let runs = 1 + runs.others().len();
+        let counted: Option<Vec<(f64, f64)>> = all.iter().map(|accesses| accesses.counted()).collect();
+        let mean = |of: &dyn Fn(&(f64, f64)) -> f64| Some(counted.as_ref()?.iter().map(of).sum::<f64>() / runs as f64);
         Self {
-            reads: all.iter().map(|accesses| accesses.reads).sum::<f64>() / runs as f64,
-            writes: all.iter().map(|accesses| accesses.writes).sum::<f64>() / runs as f64,
+            reads: mean(&|(reads, _)| *reads),
+            writes: mean(&|(_, writes)| *writes),
             basis: all.iter().filter_map(|accesses| accesses.basis).reduce(f64::min),
         }
     }

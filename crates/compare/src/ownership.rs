@@ -117,15 +117,19 @@ pub fn ownership(a: &Input<'_>, b: &Input<'_>, matched: &[Matched], reference: S
         has_partner[in_other] = true;
     }
     let mut compared: Vec<(&[OwnedPage], &[OwnedPage])> = Vec::new();
-    let mut uncompared: BTreeMap<NoPages, (u64, f64)> = BTreeMap::new();
+    let mut uncompared: BTreeMap<NoPages, Uncompared> = BTreeMap::new();
     for (number, object) in from.basis.objects.iter().enumerate() {
         let other = partner[number].map_or(Ok(&[][..]), |other| to.basis.objects[other].pages.as_deref());
         match (object.pages.as_deref(), other) {
             (Ok(pages), Ok(other)) => compared.push((pages, other)),
             (Err(reason), _) | (_, Err(reason)) => {
-                let (objects, share) = uncompared.entry(*reason).or_default();
-                *objects += 1;
-                *share += from.findings.objects[number].accesses.share;
+                let object = &from.findings.objects[number];
+                let none = Uncompared { access_share: Some(0.0), ..Uncompared::default() };
+                let part = uncompared.entry(*reason).or_insert(none);
+                part.objects += 1;
+                part.cost_share += object.cost.share;
+                let share = object.accesses.stated().map(|of| of.share).or((object.samples == 0).then_some(0.0));
+                part.access_share = part.access_share.zip(share).map(|(sum, share)| sum + share);
             }
         }
     }
@@ -145,11 +149,7 @@ pub fn ownership(a: &Input<'_>, b: &Input<'_>, matched: &[Matched], reference: S
         node: several_nodes.then(|| agreement(Owners::Nodes)),
         uncompared: uncompared
             .into_iter()
-            .map(|(reason, (objects, access_share))| Uncompared {
-                reason: reason.name().to_owned(),
-                objects,
-                access_share,
-            })
+            .map(|(reason, part)| Uncompared { reason: reason.name().to_owned(), ..part })
             .collect(),
     }
 }

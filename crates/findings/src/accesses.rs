@@ -1,15 +1,16 @@
-//! Numbers of accesses. Forms that are read by programs get them as [`Accesses`] is written, others by [`Accesses::stated`]: none shows a
-//! number without its error.
+//! Accesses. Forms that are read by programs get them as [`Accesses`] is written, others by [`Accesses::stated`] and
+//! [`Accesses::counted`]: none shows a number without its error. An estimate knows the error of a share; that of reads and writes is not
+//! known, for it is not known well how fast code was executed.
 
 use serde::{Deserialize, Serialize};
 
-/// Estimated access counts.
+/// The accesses of an object or a line.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Fields", from = "Fields")]
 pub struct Accesses {
-    /// Estimated reads, in units of samples (clock) or accesses (hardware, exact).
+    /// Reads, counted or estimated: see [`Self::counted`].
     pub reads: f64,
-    /// Estimated writes, same unit.
+    /// Writes, likewise.
     pub writes: f64,
     /// Share of all data accesses.
     pub share: f64,
@@ -21,14 +22,19 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Whether their number is hardly more than a guess: then the cost is all that is known.
+    /// Whether their share is hardly more than a guess: then the cost is all that is known.
     pub fn is_cost_only(&self) -> bool {
         self.stated().is_none()
     }
 
-    /// These, if a report may show them: their number has a basis, and it is known how far they are off.
+    /// These, if a report may show their share: it has a basis, and it is known how far it is off.
     pub fn stated(&self) -> Option<&Self> {
         (self.error.is_some() && !crate::is_cost_only(self.basis)).then_some(self)
+    }
+
+    /// Reads and writes, if they were counted one by one.
+    pub fn counted(&self) -> Option<(f64, f64)> {
+        (self.error == Some(0.0) && self.basis.is_none()).then_some((self.reads, self.writes))
     }
 }
 
@@ -47,8 +53,8 @@ impl From<Accesses> for Fields {
     fn from(of: Accesses) -> Self {
         let stated = of.stated();
         Self {
-            reads: stated.map(|of| of.reads),
-            writes: stated.map(|of| of.writes),
+            reads: of.counted().map(|(reads, _)| reads),
+            writes: of.counted().map(|(_, writes)| writes),
             share: stated.map(|of| of.share),
             error: stated.and_then(|of| of.error),
             basis: of.basis,
@@ -73,6 +79,9 @@ mod tests {
         let json = |of: Accesses| serde_json::to_value(of).unwrap();
         let known = Accesses { reads: 3.0, writes: 1.0, share: 0.5, error: Some(0.1), basis: Some(0.9) };
         assert_eq!(json(known)["share"], 0.5);
+        assert!(json(known)["reads"].is_null() && json(known)["writes"].is_null(), "an estimate has no error of these");
+        let counted = Accesses { error: Some(0.0), basis: None, ..known };
+        assert_eq!((json(counted)["reads"].as_f64(), json(counted)["writes"].as_f64()), (Some(3.0), Some(1.0)));
         for unknown in [Accesses { basis: Some(0.4), ..known }, Accesses { error: None, ..known }] {
             let json = json(unknown);
             assert!(["reads", "writes", "share", "error"].iter().all(|field| json[field].is_null()), "{json}");

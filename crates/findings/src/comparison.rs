@@ -275,10 +275,10 @@ pub struct CostChange {
 pub struct AccessChange {
     /// Share of all data accesses.
     pub share: Change,
-    /// Estimated reads, in the units of the recordings: the same if [`Comparable::counts`].
-    pub reads: Pair,
-    /// Estimated writes, likewise.
-    pub writes: Pair,
+    /// Reads, if they were counted one by one in both recordings.
+    pub reads: Option<Pair>,
+    /// Writes, likewise.
+    pub writes: Option<Pair>,
     /// What these numbers stand on.
     #[serde(default)]
     pub basis: Bases,
@@ -373,6 +373,9 @@ pub struct Uncompared {
     pub reason: String,
     /// How many objects.
     pub objects: u64,
-    /// Share of all data accesses of the reference that they have.
-    pub access_share: f64,
+    /// Share of the cost of all data accesses of the reference that they have.
+    #[serde(default)]
+    pub cost_share: f64,
+    /// Share of all data accesses of the reference that they have; `None` if that of one of them is not stated.
+    pub access_share: Option<f64>,
 }

@@ -63,9 +63,21 @@ pub struct Findings {
     pub sites: Vec<Site>,
     /// Processes in the order in which they appeared.
     pub processes: Vec<Process>,
+    /// Tables of the recording that could not be read, and what is not known without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingTable>,
     /// Time that threads spent in loops that wait for another thread, which is in no other share; none if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+}
+
+/// A table of the recording that is missing or damaged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MissingTable {
+    /// Its name.
+    pub table: String,
+    /// What cannot be shown without it.
+    pub unknown: String,
 }
 
 /// Time spent in spin loops.
@@ -317,6 +329,9 @@ pub struct Object {
     /// What to do about it, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
+    /// Cache lines of it that several threads use, if that costs a twentieth of the run or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_sharing: Option<LineSharing>,
     /// Pages on each node, where known: node -> pages.
     pub nodes: BTreeMap<i32, u64>,
     /// Pages in detail; only filled for objects that were asked for.
@@ -462,6 +477,25 @@ pub struct Advice {
     pub share: f64,
 }
 
+/// Cache lines that several threads use at the same time, at least one of them writing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LineSharing {
+    /// `false-sharing` (each thread uses its own bytes) or `contended` (the same ones).
+    pub kind: String,
+    /// How many lines.
+    pub lines: u64,
+    /// Bytes of a line.
+    pub line_bytes: u64,
+    /// Threads that use them; those that come one after the other count once.
+    pub threads: usize,
+    /// Those of them that write.
+    pub writers: usize,
+    /// Share of the cost of the run that these lines have.
+    pub cost_share: f64,
+    /// One sentence for people.
+    pub text: String,
+}
+
 /// Pages and samples over time of one object.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Detail {
@@ -479,9 +513,9 @@ pub struct Detail {
     pub instances_of: u64,
     /// Pages that were sampled or first touched, ascending.
     pub pages: Vec<Page>,
-    /// Samples over time: a picture's worth of points, drawn evenly from all.
+    /// Accesses over time that samples show: a picture's worth of points, drawn evenly from all. A sample shows the accesses of its block.
     pub points: Vec<Point>,
-    /// How many samples `points` was drawn from.
+    /// How many accesses `points` was drawn from.
     pub points_of: u64,
     /// Bytes that one unit of `Point::offset` spans is 1; the largest offset that can occur.
     pub span_bytes: u64,
@@ -532,6 +566,9 @@ pub struct Page {
     pub samples: u64,
     /// By thread number: of counts, the accesses; else weights that compare the threads of this page, and nothing else.
     pub by_thread: BTreeMap<usize, f64>,
+    /// By thread number: cost, seconds; empty where accesses were counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cost_by_thread: BTreeMap<usize, f64>,
     /// Accesses that reach memory, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<f64>,

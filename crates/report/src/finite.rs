@@ -1,8 +1,8 @@
 //! Numbers that JSON can hold: it has neither NaN nor infinity, and `null` where a number is documented breaks readers.
 
 use numamma_findings::{
-    Accesses, Advice, Controls, Cost, Detail, Instance, InstancePattern, Line, MemoryAccesses, Object, Overhead, Page,
-    Pattern, Remote, Run, Sampler, Thread, ThreadShare, Trace, TraceWindows, Waiting, WaitingPlace,
+    Accesses, Advice, Controls, Cost, Detail, Instance, InstancePattern, Line, LineSharing, MemoryAccesses, Object,
+    Overhead, Page, Pattern, Remote, Run, Sampler, Thread, ThreadShare, Trace, TraceWindows, Waiting, WaitingPlace,
 };
 
 use crate::rows::finite;
@@ -63,6 +63,7 @@ finite!(MemoryAccesses { reads, writes, total, share });
 finite!(Pattern { confidence, main_share });
 finite!(InstancePattern { share });
 finite!(Advice { share });
+finite!(LineSharing { cost_share });
 finite!(Instance { start_s, cost_s, threads, pattern } errors { end_s });
 finite!(Thread { start_s, cost_s } errors { end_s, cost_error, reads, writes, memory });
 finite!(Line { cost, accesses });
@@ -79,6 +80,7 @@ impl Finite for Object {
         self.pattern.make_finite();
         self.instance_patterns.make_finite();
         self.advice.make_finite();
+        self.line_sharing.make_finite();
         if let Some(Detail { pages, points, instances, .. }) = &mut self.detail {
             pages.make_finite();
             instances.make_finite();
@@ -90,6 +92,7 @@ impl Finite for Object {
 impl Finite for Page {
     fn make_finite(&mut self) {
         self.by_thread.values_mut().for_each(Finite::make_finite);
+        self.cost_by_thread.values_mut().for_each(Finite::make_finite);
         self.memory.make_finite();
     }
 }

@@ -165,17 +165,20 @@ impl PackedPages {
         pages.sort_by_key(|page| page.page);
         let mut packed = Self::default();
         let mut before = 0;
+        // As the tables beside it: cost, or accesses where they were counted.
+        let by_cost = pages.iter().any(|page| !page.cost_by_thread.is_empty());
         for page in pages {
+            let by_thread = if by_cost { page.cost_by_thread } else { page.by_thread };
             packed.page.push(page.page - before);
             before = page.page;
             packed.node.push(page.node.unwrap_or(-1));
             packed.owner.push(number(page.owner));
             packed.first.push(number(page.first_touch_thread));
             packed.samples.push(page.samples);
-            packed.entries.push(page.by_thread.len());
-            for (thread, accesses) in page.by_thread {
+            packed.entries.push(by_thread.len());
+            for (thread, n) in by_thread {
                 packed.thread.push(thread);
-                packed.value.push(rounded(accesses));
+                packed.value.push(rounded(n));
             }
         }
         packed
@@ -228,6 +231,7 @@ mod tests {
             samples: by_thread.len() as u64,
             by_thread: by_thread.iter().copied().collect(),
             first_touch_thread: first,
+            cost_by_thread: BTreeMap::new(),
             memory: None,
         };
         let point = |t, offset, thread, write| Point { t, offset, thread, write };

@@ -3,15 +3,17 @@
 use std::io;
 
 use numamma_findings::{
-    Findings, Instance, Line, Loss, Object, Page, Point, Process, Run, Sampler, Samples, Site, Thread, Waiting,
+    Findings, Instance, Line, Loss, MissingTable, Object, Page, Point, Process, Run, Sampler, Samples, Site, Thread,
+    Waiting,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     error::ReportError,
     finite::Finite,
     options::By,
-    rows::{NodeRow, PageRow, Selection},
+    rows::{NodeRow, PageRow, Selection, lacks},
 };
 
 /// The findings, and what options add to them. Named field by field, so that a new finding is a decision here.
@@ -27,6 +29,8 @@ struct Document<'a> {
     lines: Vec<Line>,
     sites: Vec<&'a Site>,
     processes: &'a [Process],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    missing: &'a [MissingTable],
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,8 +83,20 @@ struct NodeOut {
 /// Writes the report: `--by` names the list that is ordered, filtered and cut; the others are whole.
 pub fn render(selection: &Selection, out: &mut dyn io::Write) -> Result<(), ReportError> {
     let by = selection.options.by;
-    let Findings { version, run, sampler, samples, losses, objects, threads, lines, sites, processes, waiting } =
-        selection.findings;
+    let Findings {
+        version,
+        run,
+        sampler,
+        samples,
+        losses,
+        objects,
+        threads,
+        lines,
+        sites,
+        processes,
+        missing,
+        waiting,
+    } = selection.findings;
     let objects: Vec<&Object> = match selection.object {
         Some(object) => vec![object],
         None if by == By::Object => selection.objects().rows,
@@ -109,6 +125,7 @@ pub fn render(selection: &Selection, out: &mut dyn io::Write) -> Result<(), Repo
         lines: lines.into_iter().map(|line| line.clone().made_finite()).collect(),
         sites,
         processes,
+        missing,
         waiting: waiting.clone().map(Finite::made_finite),
         pages: match by {
             By::Page => Some(selection.pages()?.rows.iter().map(page_out).collect()),
@@ -116,9 +133,31 @@ pub fn render(selection: &Selection, out: &mut dyn io::Write) -> Result<(), Repo
         },
         nodes: (by == By::Node).then(|| selection.nodes().rows.iter().map(node_out).collect()),
     };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
+    if missing.is_empty() {
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+    } else {
+        serde_json::to_writer_pretty(&mut *out, &without_unknown(&document, selection.findings)?)?;
+    }
     out.write_all(b"\n")?;
     Ok(())
+}
+
+/// The document with `null` in place of what tables that could not be read would tell.
+fn without_unknown(document: &Document<'_>, findings: &Findings) -> Result<Value, ReportError> {
+    let mut document = serde_json::to_value(document)?;
+    if lacks(findings, "samples") {
+        document["samples"] = Value::Null;
+        let lists = [("objects", &["samples", "cost", "accesses", "remote"][..]), ("threads", &["cost_s"])];
+        for (list, fields) in lists {
+            for of in document[list].as_array_mut().into_iter().flatten() {
+                fields.iter().for_each(|&field| of[field] = Value::Null);
+            }
+        }
+    }
+    if lacks(findings, "threads") {
+        document["run"]["threads"] = Value::Null;
+    }
+    Ok(document)
 }
 
 fn object_out(object: &Object, detailed: bool) -> ObjectOut {

@@ -61,6 +61,10 @@ fn nearest(objects: &[Object], lower: &str) -> Vec<String> {
     let mut scored: Vec<(f64, &Object)> = objects.iter().map(|object| (similarity(object), object)).collect();
     scored.retain(|(score, _)| *score > 0.6);
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // Of names that have nothing in common with any, the first objects say what names look like.
+    if scored.is_empty() {
+        scored.extend(objects.iter().map(|object| (0.0, object)));
+    }
     scored
         .iter()
         .take(NAMED)

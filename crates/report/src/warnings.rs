@@ -4,7 +4,7 @@ use std::fmt;
 
 use numamma_findings::{Findings, Object, WITHOUT_ACCESS};
 
-use crate::rows::{finite, is_exact};
+use crate::rows::{attributes, finite, is_exact};
 use crate::text::units;
 
 /// Fewer samples than this say little beyond the first object.
@@ -74,21 +74,54 @@ pub enum Warning {
         /// Most frequent reason.
         reason: String,
     },
-    /// Sampling took more of the run than a report should cost.
+    /// Cache lines that several threads use.
+    LinesShared {
+        /// The object's name.
+        object: String,
+        /// Share of the cost of the run that these lines have.
+        cost: f64,
+        /// What to do, in a sentence.
+        text: String,
+    },
+    /// Recording took more of the run than a report should cost.
     Slow {
-        /// Share of the run time.
+        /// Share of the threads' time.
         overhead: f64,
+    },
+    /// Most of that was to follow allocations.
+    HooksSlow {
+        /// Share of the threads' time.
+        hooks: f64,
+        /// Allocations.
+        allocations: u64,
     },
     /// The recording ended before the program.
     Unfinished,
+    /// The recorder was killed before it had written samples.
+    NothingWritten,
+    /// Tables that could not be read.
+    Missing {
+        /// What cannot be shown without them.
+        unknown: Vec<String>,
+    },
 }
 
 /// What `findings` give reason to warn of, most important first.
 pub fn warnings(findings: &Findings) -> Vec<Warning> {
-    let mut found: Vec<Warning> = samples(findings).into_iter().collect();
+    let mut found: Vec<Warning> = missing(findings).into_iter().collect();
+    if !attributes(findings) {
+        return found;
+    }
+    found.extend(samples(findings));
+    found.extend(findings.objects.iter().filter_map(line_sharing));
     found.extend(misplaced(findings));
     found.extend([untracked(findings), attribution(findings), rest(findings)].into_iter().flatten());
     found
+}
+
+fn missing(findings: &Findings) -> Option<Warning> {
+    let unknown = findings.missing.iter().map(|of| of.unknown.clone()).collect();
+    (!findings.missing.is_empty()).then_some(Warning::Missing { unknown })
 }
 
 /// Samples that stand for a data access.
@@ -102,6 +135,10 @@ fn samples(findings: &Findings) -> Option<Warning> {
     let samples = data_samples(findings);
     if samples == 0 && findings.sampler.controls.is_part() {
         return Some(Warning::EmptyPart { part: part(findings) });
+    }
+    // More samples a second would not have been kept either.
+    if is_unfinished(findings) {
+        return (samples == 0).then_some(Warning::NothingWritten);
     }
     if samples == 0 {
         return Some(Warning::NoSamples { wall_s: finite(findings.run.wall_s), rate_hz });
@@ -118,6 +155,17 @@ fn misplaced(findings: &Findings) -> Vec<Warning> {
     let mut objects: Vec<&Object> = findings.objects.iter().filter(|object| share(object) >= COSTLY).collect();
     objects.sort_by(|a, b| share(b).total_cmp(&share(a)));
     objects.into_iter().filter_map(|object| advice(findings, object)).take(ADVISED).collect()
+}
+
+/// The cache lines of an object that several threads use, if they cost much.
+pub fn line_sharing(object: &Object) -> Option<Warning> {
+    let of = object.line_sharing.as_ref()?;
+    Some(Warning::LinesShared { object: object.name.clone(), cost: finite(of.cost_share), text: of.text.clone() })
+}
+
+/// Whether the recording ended before the program.
+fn is_unfinished(findings: &Findings) -> bool {
+    findings.run.exit.is_none() && findings.sampler.kind != "import"
 }
 
 /// The advice about an object, if there is any.
@@ -159,10 +207,15 @@ fn attribution(findings: &Findings) -> Option<Warning> {
 
 fn rest(findings: &Findings) -> Option<Warning> {
     let overhead = finite(findings.sampler.overhead_estimate);
+    let hooks = findings.sampler.overhead.map_or(0.0, |of| finite(of.hooks_s) / finite(of.thread_s).max(1e-9));
+    if overhead > 0.05 && findings.run.heap_tracked && hooks > 0.5 * overhead {
+        let allocations = findings.sites.iter().map(|site| site.count).sum();
+        return Some(Warning::HooksSlow { hooks, allocations });
+    }
     if overhead > 0.05 {
         return Some(Warning::Slow { overhead });
     }
-    (findings.run.exit.is_none() && findings.sampler.kind != "import").then_some(Warning::Unfinished)
+    (is_unfinished(findings) && data_samples(findings) > 0).then_some(Warning::Unfinished)
 }
 
 impl fmt::Display for Warning {
@@ -211,6 +264,25 @@ impl fmt::Display for Warning {
                 write!(f, "only {} of the data accesses belong to a known object; ", units::percent(*share))?;
                 write!(f, "main reason: {reason}")
             }
+            Self::LinesShared { object, cost, text } => {
+                write!(f, "{} ({} of the cost): {text}", crate::text::short_name(object), units::percent(*cost))
+            }
+            Self::HooksSlow { hooks, allocations } => {
+                let followed = match allocations {
+                    0 => "allocations".to_string(),
+                    &n => format!("{} allocations", units::count(n as f64)),
+                };
+                write!(f, "following {followed} took {} of the threads' time: ", units::percent(*hooks))?;
+                f.write_str("record without it (--no-heap) for costs that are nearer to those of the program alone")
+            }
+            Self::NothingWritten => {
+                f.write_str("the recorder was killed before it had written samples: record again, and let it finish")
+            }
+            Self::Missing { unknown } => write!(
+                f,
+                "files of the recording are missing or damaged, so {} cannot be shown: record again",
+                unknown.join("; ")
+            ),
             Self::Slow { overhead } => {
                 write!(
                     f,

@@ -2,7 +2,7 @@
 
 mod common;
 
-use numamma_findings::Findings;
+use numamma_findings::{Accesses, Findings};
 use numamma_report::{Access, By, Format, Options, Sort, render};
 use serde_json::Value;
 
@@ -50,7 +50,9 @@ const CORE: &str = "/version /run/command /run/wall_s /run/threads /run/exit /sa
 
 #[test]
 fn the_stable_core_is_there() {
-    let report = json(&common::findings(), Options::default());
+    let mut findings = common::findings();
+    findings.objects[0].accesses = Accesses { error: Some(0.0), basis: None, ..findings.objects[0].accesses };
+    let report = json(&findings, Options::default());
     for path in CORE.split_whitespace() {
         assert!(report.pointer(path).is_some_and(|value| !value.is_null()), "{path}");
     }

@@ -23,7 +23,9 @@ fn fields(value: &Value, into: &mut BTreeSet<String>) {
         Value::Object(map) => {
             for (key, value) in map {
                 into.insert(key.clone());
-                if !["unattributed", "nodes", "cpus", "by_thread"].contains(&key.as_str()) || value.is_array() {
+                if !["unattributed", "nodes", "cpus", "by_thread", "cost_by_thread"].contains(&key.as_str())
+                    || value.is_array()
+                {
                     fields(value, into);
                 }
             }

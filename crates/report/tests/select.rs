@@ -46,6 +46,11 @@ fn unknown_names_list_the_nearest() {
     assert!(message.contains("nearest: #2 read_input"), "{message}");
     assert!(!message.contains('\n'));
     let message = find_object(&findings, "%%%").unwrap_err().to_string();
+    assert!(
+        message.starts_with("no object '%%%'; nearest: #0 Grid"),
+        "the first ones say what names look like: {message}"
+    );
+    let message = find_object(&numamma_findings::Findings::default(), "%%%").unwrap_err().to_string();
     assert_eq!(message, "no object '%%%'; `numamma report DIR` lists the objects");
     assert!(matches!(find_object(&findings, ""), Err(ReportError::NoObject { .. })));
     assert!(matches!(find_object(&findings, "#99"), Err(ReportError::NoObject { .. })));

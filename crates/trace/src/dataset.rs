@@ -40,7 +40,7 @@ pub struct Unread {
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, why, unknown } = self;
-        write!(f, "{}: {why}; the rest is read without it: {unknown}", path.display())
+        write!(f, "{}: {why}: {unknown} cannot be shown; the rest can", path.display())
     }
 }
 
@@ -139,8 +139,8 @@ fn unknown_without(table: &str) -> &'static str {
         "frames" => "call stacks of allocations",
         "code" => "functions and lines",
         "modules" => "where files were mapped",
-        "threads" => "threads, and whose samples are",
-        "processes" => "processes, and whose threads are",
+        "threads" => "threads and their samples",
+        "processes" => "processes and their threads",
         "first_touch" => "who touched pages first",
         "page_nodes" => "on which nodes pages lay",
         "markers" => "phases",

@@ -48,9 +48,9 @@ fn main() -> ExitCode {
     let place = tempfile::tempdir().expect("a temporary folder");
     let wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     println!(
-        "| program | samples | off by | by thread | by range | by direction | by cost alone | stated | intervals that hold | half-width | counted | owners |"
+        "| program | samples | off by | by thread | by range | by cost alone | stated | intervals that hold | half-width | counted | owners |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     let built = workloads(quick, &with, &wanted, place.path());
     let built = run(&built, place.path());
     let ordinary = run(&ordinary(&wanted, place.path()), place.path());
@@ -151,7 +151,7 @@ fn run(cases: &[Case], dir: &Path) -> Vec<Score> {
         match measure(case, dir) {
             Ok(score) => {
                 let off = score.off;
-                let points = [off.objects, off.threads, off.ranges, off.directions, score.cost];
+                let points = [off.objects, off.threads, off.ranges, score.cost];
                 println!(
                     "| {} | {} | {} | {} of {} | {} | {} | {:.0} % | {} |",
                     case.name,
@@ -166,7 +166,7 @@ fn run(cases: &[Case], dir: &Path) -> Vec<Score> {
                 );
                 scores.push(score);
             }
-            Err(why) => println!("| {} | not run: {why} | | | | | | | | | | |", case.name),
+            Err(why) => println!("| {} | not run: {why} | | | | | | | | | |", case.name),
         }
     }
     scores
@@ -183,13 +183,12 @@ fn summary(what: &str, scores: &[Score]) {
     let widths: Vec<f64> = scores.iter().flat_map(|score| score.widths.iter().copied()).collect();
     let sum = |of: fn(&Score) -> usize| scores.iter().map(of).sum::<usize>();
     println!(
-        "{what}: {} cases, median / worst {} points by object, {} by thread, {} by range, {} by direction; {} of {} objects stated, \
+        "{what}: {} cases, median / worst {} points by object, {} by thread, {} by range; {} of {} objects stated, \
          {} of {} intervals hold the exact share, median half-width {:.1}",
         scores.len(),
         points(|score| score.off.objects),
         points(|score| score.off.threads),
         points(|score| score.off.ranges),
-        points(|score| score.off.directions),
         sum(|score| score.stated),
         sum(|score| score.objects),
         sum(|score| score.within),

@@ -34,10 +34,6 @@ pub enum Of {
     ThreadOfObject,
     /// A thread's share of all accesses.
     Thread,
-    /// The number of reads of an object, as a multiple of its true accesses.
-    Reads,
-    /// The number of its writes.
-    Writes,
 }
 
 impl Claim {
@@ -74,14 +70,6 @@ pub fn claims(program: &Program, report: &Value, exact: &Counts) -> Vec<Claim> {
             continue;
         }
         claims.push(claim(Of::Object, name.clone(), true_share, share));
-        if all > 0.0 {
-            for (of, field, error, number) in
-                [(Of::Reads, "reads", "reads_error", truth.reads), (Of::Writes, "writes", "writes_error", truth.writes)]
-            {
-                let stated = stated(accesses, field, error).map(|(number, error)| (number / all, error / all));
-                claims.push(claim(of, name.clone(), number / all, stated));
-            }
-        }
         if users.is_empty() || users.iter().any(|of| is_dynamic(of)) || program.threads == 1 || all <= 0.0 {
             continue;
         }

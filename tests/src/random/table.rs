@@ -65,8 +65,6 @@ pub fn tables(claims: &[Claim]) -> String {
         (Of::Object, "share of an object"),
         (Of::ThreadOfObject, "share of a thread in an object"),
         (Of::Thread, "share of a thread"),
-        (Of::Reads, "reads of an object"),
-        (Of::Writes, "writes of an object"),
     ] {
         text += &Score::of(claims.iter().filter(|claim| claim.of == of)).row(name);
         text += "\n";

@@ -81,7 +81,7 @@ export interface Cost {
   error: number | null;
 }
 
-/** What is not known well enough to be stated is null. */
+/** What is not known well enough to be stated is null; numbers are, unless accesses were counted one by one. */
 export interface Accesses {
   reads: number | null;
   writes: number | null;

@@ -1,13 +1,13 @@
 // The other tables: threads, source lines, allocation sites, processes. A row leads back to the object it is about.
 
 import { useMemo } from "preact/hooks";
-import { writeShare, type Line, type Process, type Report, type Site, type Thread } from "../data/types.ts";
+import { type Line, type Process, type Report, type Site, type Thread } from "../data/types.ts";
 import { selectionOf } from "../model/bin.ts";
 import { baseName, matches, place } from "../model/table.ts";
-import { bytes, count, estimate, percent, seconds } from "../model/units.ts";
+import { bytes, count, estimate, seconds } from "../model/units.ts";
 import { filterOf } from "../plot/scene.ts";
 import { selectObject, toggleThread, useSignal, type State } from "../state.ts";
-import { AccessShare, ShareBar, ThreadChip } from "./parts.tsx";
+import { ShareBar, ThreadChip } from "./parts.tsx";
 import { Table, type Column } from "./table.tsx";
 
 interface Props {
@@ -104,20 +104,11 @@ export function Lines(p: Props) {
   const query = useSignal(p.state.query);
   const selected = useSignal(p.state.object);
   const most = findings.lines.reduce((m, l) => Math.max(m, l.cost.share), 0);
-  const mostAccesses = findings.lines.reduce((m, l) => Math.max(m, l.accesses.share ?? 0), 0);
   const columns: Column<Line>[] = [
     { key: "function", label: "Function", value: (l) => l.function, className: "grow", cell: (l) => <span class="ellipsis mono" title={l.function}>{l.function}</span> },
     { key: "line", label: "Line", value: (l) => `${l.file}:${l.line}`, cell: (l) => <span class="mono" title={l.file}>{place(l.file, l.line) || baseName(l.module)}</span> },
     { key: "seconds", label: "Time", numeric: true, value: (l) => l.cost.seconds, cell: (l) => seconds(l.cost.seconds) },
     { key: "cost", label: "Cost", numeric: true, value: (l) => l.cost.share, cell: (l) => <ShareBar share={l.cost.share} error={l.cost.error} of={most} /> },
-    { key: "accesses", label: "Accesses", numeric: true, value: (l) => l.accesses.share ?? 0, cell: (l) => <AccessShare accesses={l.accesses} of={mostAccesses} /> },
-    {
-      key: "writes",
-      label: "Writes",
-      numeric: true,
-      value: (l) => writeShare(l.accesses) ?? Number.NaN,
-      cell: (l) => percent(writeShare(l.accesses)),
-    },
     { key: "objects", label: "Objects", className: "grow", cell: (l) => <ObjectLinks {...p} ids={l.objects} /> },
   ];
   const rows = query ? findings.lines.filter((l) => matches(`${l.function} ${l.file} ${l.line} ${l.module}`, query)) : findings.lines;

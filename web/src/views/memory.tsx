@@ -85,7 +85,9 @@ function Title(p: { object: DataObject; detail: ObjectDetail | undefined }) {
           </span>
         )}
         <span>
-          {isCostOnly(o.accesses) ? <Hint text={COUNTING}>accesses not known</Hint> : `${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`}
+          {isCostOnly(o.accesses) && <Hint text={COUNTING}>accesses not known</Hint>}
+          {!isCostOnly(o.accesses) &&
+            (o.accesses.reads === null ? `${percent(o.accesses.share)} ${plusMinus(o.accesses.error)} of the accesses` : `${estimate(o.accesses.reads)} reads, ${estimate(o.accesses.writes)} writes`)}
         </span>
         <Hint text={PATTERNS[pattern.kind] ?? ""}>
           {pattern.kind === "unknown" && "pattern "}
@@ -97,7 +99,7 @@ function Title(p: { object: DataObject; detail: ObjectDetail | undefined }) {
 }
 
 const ESTIMATED =
-  "Pages hold the accesses of the whole run. Under a filter of time or kind the heat map counts the drawn samples and scales them up.";
+  "Pages hold the cost of the whole run, or its accesses where they were counted. Under a filter of time or kind the heat map counts the drawn points and scales them up.";
 
 const ACCESS: [AccessFilter, string][] = [
   ["all", "All"],
@@ -136,8 +138,8 @@ function Toolbar(p: { state: State; detail: ObjectDetail; object: DataObject }) 
       <span class="toolbar-end muted">
         {!brushed && (
           <>
-            <Hint text={filtered ? ESTIMATED : "Drawn evenly from all samples of the object."}>
-              {points < detail.pointsOf ? `${count(points)} of ${plural(detail.pointsOf, "sample")}` : plural(points, "sample")}
+            <Hint text={filtered ? ESTIMATED : "Drawn evenly from all accesses of the object that samples show. A sample shows the accesses of its block."}>
+              {points < detail.pointsOf ? `${count(points)} of ${plural(detail.pointsOf, "point")}` : plural(points, "point")}
             </Hint>
             <Hint text={BASIS[detail.basis]}>by {detail.basis}</Hint>
           </>
@@ -168,7 +170,7 @@ function SelectionNote(p: { state: State; detail: ObjectDetail }) {
         Clear
       </button>
       <b>{ranges.filter(Boolean).join(" · ")}</b>
-      <span title={ESTIMATED}>{percent(n / Math.max(1, p.detail.points.t.length))} of samples</span>
+      <span title={ESTIMATED}>{percent(n / Math.max(1, p.detail.points.t.length))} of points</span>
       {n > 0 && <span>{percent(selection.writes / n)} writes</span>}
       {selection.threads.slice(0, 3).map(([t, k]) => (
         <ThreadChip key={t} state={p.state} thread={t} label={`T${t} ${percent(k / n)}`} />

@@ -88,7 +88,9 @@ export function Objects(p: { report: Report; state: State }) {
       title: "Share of all data accesses, ± half-width of the 95 % interval in points",
       cell: (o) => <AccessShare accesses={o.accesses} of={mostAccesses} />,
     },
-    {
+  ];
+  if (exact) {
+    columns.push({
       key: "writes",
       label: "Writes",
       numeric: true,
@@ -96,8 +98,8 @@ export function Objects(p: { report: Report; state: State }) {
       title: "Writes among its accesses",
       value: (o) => writeShare(o.accesses) ?? Number.NaN,
       cell: (o) => percent(writeShare(o.accesses)),
-    },
-  ];
+    });
+  }
   if (multi) {
     columns.push({
       key: "remote",
@@ -105,7 +107,7 @@ export function Objects(p: { report: Report; state: State }) {
       numeric: true,
       value: (o) => o.remote.share,
       title: "Accesses from another node than the page's, among those whose node is known",
-      cell: (o) => <span title={`${estimate(o.remote.reads)} reads, ${estimate(o.remote.writes)} writes`}>{percent(o.remote.share)} <span class="share-error">{plusMinus(o.remote.error ?? null)}</span></span>,
+      cell: (o) => <span>{percent(o.remote.share)} <span class="share-error">{plusMinus(o.remote.error ?? null)}</span></span>,
     });
   }
   if (brush) {

@@ -22,7 +22,7 @@ export function ShareBar(p: { share: number; error?: number | null; of?: number;
 
 /** Which options count accesses where samples alone cannot. */
 export const COUNTING =
-  "Samples tell of time. Record with --windows to estimate accesses, with --sampler exact to count them.";
+  "Samples tell of time. Record with --windows to estimate shares of accesses, with --sampler exact to count them.";
 
 /** A share of the accesses, where it is known. */
 export function AccessShare(p: { accesses: Accesses; of: number }) {
@@ -34,7 +34,8 @@ export function AccessShare(p: { accesses: Accesses; of: number }) {
       </span>
     );
   }
-  return <ShareBar share={share} error={error} of={p.of} title={`${estimate(reads)} reads, ${estimate(writes)} writes`} />;
+  const title = reads === null || writes === null ? undefined : `${estimate(reads)} reads, ${estimate(writes)} writes`;
+  return <ShareBar share={share} error={error} of={p.of} title={title} />;
 }
 
 /** Threads' shares, side by side in thread order: the same thread is at the same place in every row. */

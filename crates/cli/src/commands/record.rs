@@ -120,7 +120,8 @@ pub fn say(outcome: &Outcome, quiet: bool) -> Result<ExitCode, Failure> {
 
 /// What was recorded, where it is, and what is missing.
 fn summary(outcome: &Outcome) -> String {
-    let losses: Vec<String> = outcome.losses.iter().map(|(kind, count, _)| format!("{count} {kind}")).collect();
+    let losses: Vec<String> =
+        outcome.losses.iter().map(|(kind, count, _)| format!("{count} {}", kind.replace('_', " "))).collect();
     let lost = match losses.as_slice() {
         [] => "nothing lost".to_owned(),
         some => format!("lost: {}", some.join(", ")),

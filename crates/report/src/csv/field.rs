@@ -29,7 +29,7 @@ impl From<String> for Field {
 
 impl From<f64> for Field {
     fn from(number: f64) -> Self {
-        if number.is_finite() { Self::Number(number) } else { Self::Missing }
+        if number.is_finite() { Self::Number(number + 0.0) } else { Self::Missing }
     }
 }
 

@@ -61,6 +61,16 @@ pub fn is_exact(findings: &Findings) -> bool {
     findings.sampler.kind == "exact"
 }
 
+/// Whether a table of the recording could not be read.
+pub fn lacks(findings: &Findings, table: &str) -> bool {
+    findings.missing.iter().any(|of| of.table == table)
+}
+
+/// Whether all tables are there that tell which object and thread a sample is of.
+pub fn attributes(findings: &Findings) -> bool {
+    !["samples", "objects", "modules", "threads", "processes"].iter().any(|table| lacks(findings, table))
+}
+
 impl<'a> Selection<'a> {
     /// Looks up the object that the options name.
     pub fn new(findings: &'a Findings, options: &'a Options) -> Result<Self, ReportError> {
@@ -114,7 +124,12 @@ impl<'a> Selection<'a> {
 
     /// Text about cost; empty where none is known.
     pub fn of_cost(&self, text: String) -> String {
-        if is_exact(self.findings) { String::new() } else { text }
+        if is_exact(self.findings) || lacks(self.findings, "samples") { String::new() } else { text }
+    }
+
+    /// A number about cost; `None` where the samples could not be read.
+    pub fn cost(&self, number: f64) -> Option<f64> {
+        (!lacks(self.findings, "samples")).then_some(number)
     }
 
     /// Share of an object, line or thread in what the recording measures: cost, or accesses where they were counted.
@@ -152,5 +167,6 @@ impl<'a> Selection<'a> {
 
 /// `value`, or 0 where it is not a number: a report never shows or sorts by NaN.
 pub fn finite(value: f64) -> f64 {
-    if value.is_finite() { value } else { 0.0 }
+    // Nor -0.
+    if value.is_finite() { value + 0.0 } else { 0.0 }
 }

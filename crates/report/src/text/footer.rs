@@ -8,8 +8,8 @@ use super::{
     units,
 };
 use crate::{
-    rows::{Selection, is_exact},
-    warnings::{Warning, advice, data_samples, warnings},
+    rows::{Selection, attributes, is_exact},
+    warnings::{Warning, advice, data_samples, line_sharing, warnings},
 };
 
 /// Warnings that a report ends with.
@@ -21,15 +21,16 @@ const REASONS: usize = 8;
 pub fn render(selection: &Selection, page: &Page) -> String {
     let findings = selection.findings;
     let hints = match selection.object {
-        Some(object) => advice(findings, object).into_iter().collect(),
+        Some(object) => line_sharing(object).into_iter().chain(advice(findings, object)).collect(),
         None => warnings(findings),
     };
-    unattributed(findings, page) + &uncounted(selection, page) + &losses(findings, page) + &hint_lines(&hints, page)
+    let unattributed = if attributes(findings) { unattributed(findings, page) } else { String::new() };
+    unattributed + &uncounted(selection, page) + &losses(findings, page) + &hint_lines(&hints, page)
 }
 
 /// Which options count accesses where samples alone cannot.
 pub const COUNTING: &str =
-    "samples tell of time; record with --windows to estimate accesses, with --sampler exact to count them";
+    "samples tell of time; record with --windows to estimate shares of accesses, with --sampler exact to count them";
 
 /// Why a table has no numbers of accesses.
 fn uncounted(selection: &Selection, page: &Page) -> String {
@@ -71,16 +72,19 @@ fn unattributed(findings: &Findings, page: &Page) -> String {
     }
     if samples.without_access > 0 {
         let of = |reason: &str| samples.unattributed.get(reason).copied().unwrap_or_default();
+        let (waiting, own) = (of("spin_wait"), of("recorder"));
+        let noun = if is_exact(findings) { "access" } else { "sample" };
         let share = |n: u64| units::percent(n as f64 / samples.recorded.max(1) as f64);
         let parts: Vec<String> = [
-            (of("spin_wait"), "waiting in a spin loop for another thread"),
-            (samples.without_access.saturating_sub(of("spin_wait")), "at no data access"),
+            (waiting, "waiting in a spin loop for another thread"),
+            (samples.without_access.saturating_sub(waiting + own), "at no data access"),
+            (own, "in the recorder's own code in the program"),
         ]
         .iter()
         .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| format!("{} ({}) {what}", units::plural(*n, "sample"), share(*n)))
+        .map(|(n, what)| format!("{} ({}) {what}", units::plural(*n, noun), share(*n)))
         .collect();
-        let text = format!("Not data accesses, hence not attributed: {}.", parts.join(", "));
+        let text = format!("Not data accesses of the program: {}.", parts.join(", "));
         out += if out.is_empty() { "\n" } else { "" };
         out += &page.note(&text);
     }

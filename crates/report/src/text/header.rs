@@ -8,7 +8,7 @@ use super::{
     units,
 };
 use crate::{
-    rows::{finite, is_exact},
+    rows::{attributes, finite, is_exact, lacks},
     warnings::data_samples,
 };
 
@@ -46,7 +46,14 @@ fn run(findings: &Findings, page: &Page) -> String {
         Some(code @ 129..=192) => format!("ended by signal {}", code - 128),
         Some(code) => format!("exit {code}"),
     };
-    let mut parts = vec![units::seconds(run.wall_s), units::plural(run.threads as u64, "thread")];
+    let mut parts = Vec::new();
+    // A recorder that was killed may have noted neither.
+    if finite(run.wall_s) > 1e-3 || run.exit.is_some() {
+        parts.push(units::seconds(run.wall_s));
+    }
+    if run.threads > 0 {
+        parts.push(units::plural(run.threads as u64, "thread"));
+    }
     if findings.processes.len() > 1 {
         parts.push(units::plural(findings.processes.len() as u64, "process"));
     }
@@ -124,19 +131,19 @@ const WAITING_PLACES: usize = 3;
 /// Time in loops that wait for another thread: where, and which part of each thread's time.
 fn waiting(findings: &Findings, page: &Page) -> Option<String> {
     let waiting = findings.waiting.as_ref()?;
-    let mut parts = vec![format!("{} of thread time", units::percent(finite(waiting.share)))];
+    let mut parts =
+        vec![format!("{} of thread time in loops that wait for another thread", units::percent(finite(waiting.share)))];
     parts.extend(waiting.places.iter().take(WAITING_PLACES).map(|of| {
-        let place = lists::place(&of.function, &of.file, of.line);
-        format!("T{} {} {}", of.thread, units::percent(finite(of.share)), clean(&place, page.pen.unicode))
+        let is_known = !of.function.is_empty() || !of.file.is_empty();
+        let place =
+            if is_known { format!(" in {}", lists::place(&of.function, &of.file, of.line)) } else { String::new() };
+        format!("T{} {}{}", of.thread, units::percent(finite(of.share)), clean(&place, page.pen.unicode))
     }));
     if let Some(rest @ [_, ..]) = waiting.places.get(WAITING_PLACES..) {
-        parts.push(format!("{} more", rest.len()));
+        parts.push(units::plural(rest.len() as u64, "more place"));
     }
     Some(parts.join(page.pen.dot()))
 }
-
-/// Numbers that may be off by less need no word.
-const TOLD_FACTOR: f64 = 1.2;
 
 /// Moments for which threads were followed.
 fn trace_windows(findings: &Findings, page: &Page) -> Option<String> {
@@ -145,15 +152,10 @@ fn trace_windows(findings: &Findings, page: &Page) -> Option<String> {
         return Some("none, the program was too short or threads may not be traced".to_owned());
     }
     let each = trace_windows.instructions / trace_windows.taken;
-    let mut parts = vec![
+    let parts = [
         format!("{} of {} instructions", units::grouped(trace_windows.taken), units::grouped(each)),
         format!("threads stopped for {}", units::seconds(finite(trace_windows.stopped_s))),
     ];
-    if trace_windows.assumed {
-        parts.push("numbers of accesses are ratios, of code that runs together".to_owned());
-    } else if let Some(factor) = trace_windows.factor.map(finite).filter(|factor| *factor >= TOLD_FACTOR) {
-        parts.push(format!("numbers of accesses to a factor of {factor:.1}"));
-    }
     Some(parts.join(page.pen.dot()))
 }
 
@@ -205,6 +207,12 @@ fn kept(findings: &Findings, page: &Page) -> Option<String> {
 
 fn samples(findings: &Findings) -> String {
     let samples = &findings.samples;
+    if lacks(findings, "samples") {
+        return "not known".to_string();
+    }
+    if !attributes(findings) {
+        return format!("{} taken", units::grouped(samples.recorded));
+    }
     let data = data_samples(findings);
     if samples.recorded == 0 {
         return "none".to_string();

@@ -207,26 +207,17 @@ pub fn lines(selection: &Selection, page: &Page) -> String {
         Column::right("", 1),
         Column::right("Time", 2),
         Column::name("Line", 30),
-        Column::right("Reads", 0),
-        Column::right("Writes", 0),
-        Column::right("Access", 3),
         Column::left("Objects", 4),
         Column::left("Module", 6),
     ]);
     let largest = cut.rows.iter().map(|line| finite(line.cost.share)).fold(0.0, f64::max);
     for line in &cut.rows {
-        let stated =
-            |text: &dyn Fn(&numamma_findings::Accesses) -> String| line.accesses.stated().map_or("-".to_string(), text);
         table.row(vec![
             Cell::new(page.pen.bar(finite(line.cost.share) / largest.max(f64::MIN_POSITIVE), 6)).style(Style::Accent),
             Cell::new(units::percent(line.cost.share)),
             Cell::new(error(line.cost.error, page)).style(Style::Dim),
             plain(units::seconds(line.cost.seconds)),
             Cell::new(place(&line.function, &line.file, line.line)).style(Style::Bold),
-            Cell::new(stated(&|of| units::count(of.reads))),
-            Cell::new(stated(&|of| units::count(of.writes))),
-            Cell::new(stated(&|of| units::percent(of.share)))
-                .phrase(stated(&|of| format!("{} of accesses", units::percent(of.share)))),
             plain(names(selection, line, page)),
             titled(clean(&line.module, page.pen.unicode), "in"),
         ]);

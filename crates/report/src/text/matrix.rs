@@ -27,9 +27,9 @@ struct Row {
 }
 
 impl Row {
-    fn add(&mut self, page: &MemoryPage) {
-        for (&thread, &accesses) in &page.by_thread {
-            *self.by_thread.entry(thread).or_default() += finite(accesses);
+    fn add(&mut self, page: &MemoryPage, by_cost: bool) {
+        for (&thread, &n) in if by_cost { &page.cost_by_thread } else { &page.by_thread } {
+            *self.by_thread.entry(thread).or_default() += finite(n);
         }
         self.samples += page.samples;
         if let Some(thread) = page.first_touch_thread {
@@ -57,17 +57,17 @@ fn leader<K: Copy + Ord>(pages: &BTreeMap<K, u64>, label: impl Fn(K) -> String) 
     }
 }
 
-/// Page x thread matrix of one object.
-pub fn render(detail: &Detail, page: &Page) -> String {
+/// Page x thread matrix of one object: of its cost, as all else that the report says of threads; of accesses where they were counted.
+pub fn render(detail: &Detail, page: &Page, exact: bool) -> String {
     let Some(last) = detail.pages.iter().map(|page| page.page).max() else {
         return format!("\n{}", page.note("No page was sampled or first touched."));
     };
     let range = (last / ROWS + 1).next_power_of_two();
     let mut rows: Vec<Row> = (0..=last / range).map(|_| Row::default()).collect();
     for memory_page in &detail.pages {
-        rows[(memory_page.page / range) as usize].add(memory_page);
+        rows[(memory_page.page / range) as usize].add(memory_page, !exact);
     }
-    let threads: BTreeSet<usize> = detail.pages.iter().flat_map(|page| page.by_thread.keys().copied()).collect();
+    let threads: BTreeSet<usize> = rows.iter().flat_map(|row| row.by_thread.keys().copied()).collect();
     let threads: Vec<usize> = threads.into_iter().collect();
     let layout = Layout::new(detail, range, &rows, threads.len(), page);
     let columns: Vec<&[usize]> = threads.chunks(layout.group).collect();
@@ -77,7 +77,7 @@ pub fn render(detail: &Detail, page: &Page) -> String {
     };
     let fullest = rows.iter().flat_map(&cells).fold(0.0, f64::max);
 
-    let mut out = page.heading("Accesses by page and thread");
+    let mut out = page.heading(if exact { "Accesses by page and thread" } else { "Cost by page and thread" });
     out += &layout.titles(&columns, page);
     let mut index = 0;
     while index < rows.len() {
@@ -92,7 +92,8 @@ pub fn render(detail: &Detail, page: &Page) -> String {
         out += &layout.row(index as u64 * range, &rows[index], &cells(&rows[index]), fullest, page);
         index += 1;
     }
-    out + &legend(detail, range, layout.group, fullest, page)
+    let fullest = if exact { format!("{} accesses", units::count(fullest)) } else { units::seconds(fullest) };
+    out + &legend(detail, range, layout.group, &fullest, page)
 }
 
 /// Widths of the parts of a row.
@@ -178,17 +179,14 @@ impl Layout {
     }
 }
 
-fn legend(detail: &Detail, range: u64, group: usize, fullest: f64, page: &Page) -> String {
+fn legend(detail: &Detail, range: u64, group: usize, fullest: &str, page: &Page) -> String {
     let shades: String = [0.25, 0.5, 0.75, 1.0].map(|part| page.pen.shade(part)).iter().collect();
     let each = units::bytes(range * detail.page_bytes);
     let pages = match range {
         1 => format!("a row is one page of {}", units::bytes(detail.page_bytes)),
         n => format!("a row is {} of {} ({each})", units::plural(n, "page"), units::bytes(detail.page_bytes)),
     };
-    let mut parts = vec![
-        format!("{shades} up to 25, 50, 75, 100 % of the fullest cell ({} accesses)", units::count(fullest)),
-        pages,
-    ];
+    let mut parts = vec![format!("{shades} up to 25, 50, 75, 100 % of the fullest cell ({fullest})"), pages];
     if group > 1 {
         parts.push(format!("a column is {group} threads from the one named"));
     }

@@ -29,7 +29,7 @@ pub fn render(selection: &Selection, object: &Object, page: &Page) -> String {
         out += &instances::render(selection, detail, page);
     }
     match &object.detail {
-        Some(detail) => out += &matrix::render(detail, page),
+        Some(detail) => out += &matrix::render(detail, page, is_exact(selection.findings)),
         None => out += &format!("\n{}", page.note("These findings carry no pages of this object.")),
     }
     out += &first_touches(object, page);
@@ -72,8 +72,10 @@ fn summary(selection: &Selection, object: &Object, page: &Page) -> String {
     let accesses = match object.accesses.stated() {
         Some(stated) => {
             let share = with(stated.share, stated.error);
-            let (reads, writes) = (units::count(stated.reads), units::count(stated.writes));
-            [format!("{share} {of}"), format!("{reads} reads"), format!("{writes} writes")].join(dot)
+            let counted = stated.counted().map(|(reads, writes)| {
+                [format!("{} reads", units::count(reads)), format!("{} writes", units::count(writes))]
+            });
+            [format!("{share} {of}")].into_iter().chain(counted.into_iter().flatten()).collect::<Vec<_>>().join(dot)
         }
         None => format!("not known: {COUNTING}"),
     };

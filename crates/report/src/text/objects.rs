@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     options::{Access, Sort},
-    rows::{Selection, finite, is_exact, objects::first_touch_shares},
+    rows::{Selection, finite, is_exact, lacks, objects::first_touch_shares},
 };
 
 /// Columns of a cost bar.
@@ -20,6 +20,9 @@ const BAR: usize = 6;
 
 /// In place of a number of accesses that would be a guess.
 pub const COST_ONLY: &str = "cost only";
+
+/// What a reader takes for something else.
+const COST: &str = "Cost: thread time at data accesses, also at those that a cache answers.";
 
 /// The table of objects.
 pub fn render(selection: &Selection, page: &Page) -> String {
@@ -40,8 +43,8 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         Column::right("Cost", 0),
         Column::right("", 1),
         Column::right("Time", 2),
-        Column::right(if access == Access::Write { "" } else { "Reads" }, 4),
-        Column::right(if access == Access::Read { "" } else { "Writes" }, 4),
+        Column::right("Reads", 4),
+        Column::right("Writes", 4),
         Column::right("Access", 5),
         Column::right("Memory", 0),
         Column::right("Remote", 0),
@@ -56,6 +59,9 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         table.row(cells(selection, object, largest, reads_of_all, page));
     }
     let mut out = table.render(page.width, &page.pen);
+    if !is_exact(selection.findings) && !lacks(selection.findings, "samples") {
+        out += &page.note(COST);
+    }
     let rest =
         (selection.options.sort == Sort::Cost).then(|| cut.rest.iter().map(|object| finite(object.cost.share)).sum());
     out += &more(&cut, "object", rest, page);
@@ -80,14 +86,11 @@ fn allocated(object: &Object, page: &Page) -> Cell {
 
 fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: &Page) -> Vec<Cell> {
     let access = selection.options.access;
-    let count = |wanted: bool, n: f64, what: &str| {
-        if wanted && object.accesses.is_cost_only() {
-            return Cell::new("-");
-        }
-        let text = if wanted { units::count(n) } else { String::new() };
-        let phrase = if wanted { format!("{text} {what}") } else { String::new() };
-        Cell::new(text).phrase(phrase)
+    let count = |n: Option<f64>, what: &str| match n {
+        Some(n) => Cell::new(units::count(n)).phrase(format!("{} {what}", units::count(n))),
+        None => Cell::default(),
     };
+    let (reads, writes) = object.accesses.counted().unzip();
     // The share of all accesses is given; that of all reads or writes follows from those that objects have.
     let access_share = match access {
         Access::All => finite(object.accesses.share),
@@ -115,15 +118,16 @@ fn cells(selection: &Selection, object: &Object, largest: f64, base: f64, page: 
         Cell::new(units::count(object.pages as f64)).phrase(units::plural(object.pages, "page")),
         Cell::new(page.pen.bar(share / largest.max(f64::MIN_POSITIVE), BAR)).style(Style::Accent),
         Cell::new(selection.of_cost(units::percent(object.cost.share))),
-        Cell::new(error(object.cost.error, page)).style(Style::Dim),
+        Cell::new(selection.of_cost(error(object.cost.error, page))).style(Style::Dim),
         Cell::new(&time).phrase(&time),
-        count(access != Access::Write, object.accesses.reads, "reads"),
-        count(access != Access::Read, object.accesses.writes, "writes"),
+        count(reads.filter(|_| access != Access::Write), "reads"),
+        count(writes.filter(|_| access != Access::Read), "writes"),
         match object.accesses.is_cost_only() {
-            true => Cell::new(COST_ONLY).phrase(COST_ONLY),
+            true => Cell::missing(COST_ONLY),
+            // The error of a share of the reads, or of the writes, is not known.
+            false if access != Access::All && reads.is_none() => Cell::default(),
             false => {
-                // That of reads or writes alone is not known.
-                let half = object.accesses.error.filter(|half| access == Access::All && *half >= 0.0005);
+                let half = object.accesses.error.filter(|half| *half >= 0.0005);
                 let text = format!("{} {}", units::percent(access_share), error(half, page));
                 Cell::new(text.trim_end()).phrase(format!("{} of {}", text.trim_end(), noun(access)))
             }
@@ -176,7 +180,7 @@ pub fn is_nowhere(object: &Object) -> bool {
 /// A machine with one node has nothing remote; counts do not know the CPU; and of some objects no page's node is known.
 fn remote(selection: &Selection, object: &Object, page: &Page) -> Cell {
     if selection.findings.run.nodes <= 1 || is_exact(selection.findings) || is_nowhere(object) {
-        return Cell::new("-");
+        return Cell::missing("-");
     }
     let style = if finite(object.remote.share) >= 0.3 { Style::Warn } else { Style::Plain };
     let half = error(object.remote.error.filter(|half| *half >= 0.0005), page);

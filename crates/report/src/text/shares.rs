@@ -14,12 +14,25 @@ const MOST_ERROR: f64 = 0.25;
 /// Threads with their shares, as [`short`] has them, and what these may be off by: `4 (26/25/25/24 ±2 %)`.
 pub fn of_threads(selection: &Selection, threads: &[ThreadShare], page: &Page) -> String {
     let shares = selection.thread_shares(threads);
+    let count = units::grouped(shares.len() as u64);
+    if !shares.is_empty() && shares.iter().all(|(_, share)| *share == 0.0) {
+        return if shares.len() == 1 { format!("T{} (no cost)", shares[0].0) } else { format!("{count} (no cost)") };
+    }
     let error = threads.iter().filter_map(|of| of.error).fold(0.0, f64::max);
     if error > MOST_ERROR && !is_exact(selection.findings) {
         return match &shares[..] {
             [(thread, _)] => format!("T{thread}"),
-            _ => units::grouped(shares.len() as u64),
+            _ => count,
         };
+    }
+    if let [(thread, share), _, ..] = &shares[..]
+        && *share >= NEARLY_ALL
+    {
+        let half = match error >= 0.005 {
+            true => format!(" {}{}", page.pen.plus_minus(), units::percent_whole(error)),
+            false => String::new(),
+        };
+        return format!("{count}, mostly T{thread} ({}{half} %)", units::percent_whole(*share));
     }
     let text = short(&shares, page);
     match text.rsplit_once(" %").filter(|_| shares.len() > 1 && error >= 0.005) {
@@ -185,6 +198,26 @@ mod tests {
         assert_eq!(short(&[(0, 0.22), (1, 0.21), (2, 0.2), (3, 0.19), (4, 0.18)], &page), "5 (18-22 %)");
         assert_eq!(short(&[(0, 0.5), (1, 0.2), (2, 0.1), (3, 0.1), (4, 0.1)], &page), "5 (50/20/10… %)");
         assert_eq!(long(&even(3), 2), "T0 33 %, T1 33 %, 1 others 33 %");
+    }
+
+    #[test]
+    fn threads_of_an_object() {
+        let findings = numamma_findings::Findings::default();
+        let options = Options::default();
+        let (page, selection) = (Page::new(&options), Selection::new(&findings, &options).unwrap());
+        let of = |shares: &[f64]| {
+            let share = |(thread, &cost_share): (usize, &f64)| ThreadShare {
+                thread,
+                cost_share,
+                access_share: None,
+                error: Some(0.01),
+            };
+            of_threads(&selection, &shares.iter().enumerate().map(share).collect::<Vec<_>>(), &page)
+        };
+        assert_eq!(of(&[0.97, 0.02, 0.01, 0.0]), "4, mostly T0 (97 ±1 %)");
+        assert_eq!(of(&[0.0, 0.0, 0.0, 0.0]), "4 (no cost)");
+        assert_eq!(of(&[0.0]), "T0 (no cost)");
+        assert_eq!(of(&[0.5, 0.5]), "2 (50/50 ±1 %)");
     }
 
     fn object(pattern: Pattern, instances: &[(&str, u64, u64)]) -> Object {

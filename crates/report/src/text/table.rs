@@ -42,12 +42,18 @@ pub struct Cell {
     text: String,
     phrase: String,
     style: Style,
+    is_missing: bool,
 }
 
 impl Cell {
     /// A cell that stays away from the lines below.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
+    }
+
+    /// In place of a value that this row has not; a column of nothing else has no place.
+    pub fn missing(text: &str) -> Self {
+        Self { is_missing: true, ..Self::new(text) }
     }
 
     /// What it says where it stands without its title.
@@ -138,7 +144,7 @@ impl Table {
 
     /// A column that says nothing in any row has no place.
     fn is_empty(&self, index: usize) -> bool {
-        self.rows.iter().all(|row| row[index].text.is_empty())
+        self.rows.iter().all(|row| row[index].text.is_empty() || row[index].is_missing)
     }
 }
 

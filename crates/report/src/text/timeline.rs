@@ -7,8 +7,8 @@ use numamma_findings::{Detail, Point};
 use super::{Page, style::Style, units};
 use crate::rows::finite;
 
-/// Rows of the time x offset picture.
-const ROWS: usize = 12;
+/// Rows of the time x offset picture, at most.
+const ROWS: usize = 16;
 /// Threads with a line of their own.
 const LINES: usize = 8;
 /// What stands for the threads in the picture.
@@ -25,7 +25,7 @@ pub fn render(points: &[Point], detail: &Detail, wall_s: f64, shares: &[(usize, 
     let columns = page.width - LABEL - 4 - 6;
     let column = |point: &Point| ((finite(point.t) / end * columns as f64) as usize).min(columns - 1);
     let count = if (points.len() as u64) < detail.points_of {
-        format!(" ({} of {} samples)", units::grouped(points.len() as u64), units::grouped(detail.points_of))
+        format!(" ({} of {} that samples show)", units::grouped(points.len() as u64), units::grouped(detail.points_of))
     } else {
         String::new()
     };
@@ -41,9 +41,12 @@ fn picture(points: &[Point], detail: &Detail, columns: usize, column: &dyn Fn(&P
     let mut threads: Vec<usize> = points.iter().map(|point| point.thread).collect();
     threads.sort_unstable();
     threads.dedup();
-    let mut cells: Vec<Vec<BTreeMap<usize, u64>>> = vec![vec![BTreeMap::new(); columns]; ROWS];
+    // A row begins where elements and pages begin.
+    let height = span.div_ceil(ROWS as u64).next_power_of_two();
+    let rows = span.div_ceil(height) as usize;
+    let mut cells: Vec<Vec<BTreeMap<usize, u64>>> = vec![vec![BTreeMap::new(); columns]; rows];
     for point in points {
-        let row = (point.offset as u128 * ROWS as u128 / span as u128) as usize;
+        let row = (point.offset / height) as usize;
         *cells[row][column(point)].entry(point.thread).or_default() += 1;
     }
     let sums = cells.iter().flatten().map(|cell| cell.values().sum::<u64>());
@@ -61,7 +64,7 @@ fn picture(points: &[Point], detail: &Detail, columns: usize, column: &dyn Fn(&P
     let frame = page.pen.paint(Style::Dim, page.pen.pick("│", "|"));
     let mut out = String::new();
     for (index, row) in cells.iter().enumerate() {
-        let offset = (span as u128 * index as u128 / ROWS as u128) as u64;
+        let offset = index as u64 * height;
         let label = page.pen.paint(Style::Dim, &format!("{:>LABEL$}", units::bytes(offset)));
         let text: String = row.iter().map(symbol).collect();
         out += &format!("{label} {frame}{}{frame}\n", page.pen.paint(Style::Accent, &text));

@@ -60,6 +60,7 @@ pub fn findings() -> Findings {
         objects,
         processes: vec![Process { pid: 4711, parent: 1, command: "stencil".into(), tracked: true, samples: 48_210 }],
         waiting: None,
+        missing: Vec::new(),
     }
 }
 
@@ -173,6 +174,7 @@ fn detail() -> Detail {
             node: Some(0),
             owner: Some(owner(page)),
             samples,
+            cost_by_thread: by_thread.iter().map(|(&thread, &n)| (thread, n * 0.001)).collect(),
             by_thread,
             memory: None,
             first_touch_thread: Some(0),

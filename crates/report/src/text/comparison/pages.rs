@@ -30,8 +30,7 @@ pub fn render(comparison: &Comparison, page: &Page) -> String {
     }
     let left_out: Vec<String> = ownership.uncompared.iter().map(uncompared).collect();
     if !left_out.is_empty() {
-        out += &page
-            .note(&format!("Not compared, with their shares of the accesses of {reference}: {}.", left_out.join("; ")));
+        out += &page.note(&format!("Not compared, of {reference}: {}.", left_out.join("; ")));
     }
     out
 }
@@ -82,5 +81,9 @@ fn uncompared(part: &Uncompared) -> String {
         "allocations_not_recorded" => "in mappings that nobody can tell apart",
         other => other,
     };
-    format!("{} {why} ({})", units::plural(part.objects, "object"), units::percent(part.access_share))
+    let share = match part.access_share {
+        Some(share) => format!("{} of the accesses", units::percent(share)),
+        None => format!("{} of the cost", units::percent(part.cost_share)),
+    };
+    format!("{} {why} ({share})", units::plural(part.objects, "object"))
 }
