@@ -284,7 +284,10 @@ fn spread(
     let from = first.max(at.saturating_sub(MOST_REPLAYED));
     let until = at.min(last + 1);
     let undone = undone(&code.ops[from.min(until)..until], &mut earlier, &mut frame);
-    let known = (from..until).rev().fold(true, |known, n| add(n, &undone[n - from]) && known);
+    let mut known = true;
+    for n in (from..until).rev() {
+        known &= add(n, &undone[n - from]);
+    }
     // Once more from the beginning: what was made of other registers, or loaded from the frame, and is overwritten by now.
     if !known {
         for n in from..until {
