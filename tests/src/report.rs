@@ -79,8 +79,14 @@ pub struct WaitingPlace {
 pub struct RunInfo {
     pub command: Vec<String>,
     pub wall_s: f64,
+    /// 0 where the table of threads is missing.
+    #[serde(deserialize_with = "or_zero")]
     pub threads: usize,
     pub exit: Option<i32>,
+}
+
+fn or_zero<'de, D: serde::Deserializer<'de>>(number: D) -> Result<usize, D::Error> {
+    Option::deserialize(number).map(Option::unwrap_or_default)
 }
 
 /// How it was sampled.

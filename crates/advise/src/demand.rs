@@ -295,6 +295,11 @@ fn check(usage: &Usage) -> Result<(), AdviseError> {
     if usage.memory_source == MemorySource::Unknown {
         return Err(AdviseError::MemoryUnknown);
     }
+    if usage.threads.is_empty() {
+        return Err(AdviseError::Option(
+            "the recording's threads are not known: its table of them cannot be read".into(),
+        ));
+    }
     if usage.page_bytes == 0 {
         return Err(AdviseError::Option("the recording does not tell the size of its pages".into()));
     }

@@ -205,12 +205,15 @@ fn threads(
     let Analysis { dataset, counters, .. } = analysis;
     let cpu_nodes = &dataset.meta().cpu_nodes;
     let mut ran_on = vec![FxHashSet::default(); workers.count];
+    // The table of threads may be missing.
     for &(thread, cpu) in counters.cpus.keys() {
-        ran_on[workers.of(thread)].insert(cpu_nodes.get(cpu.max(0) as usize).copied().unwrap_or(-1));
+        if let Some(nodes) = ran_on.get_mut(workers.of(thread)) {
+            nodes.insert(cpu_nodes.get(cpu.max(0) as usize).copied().unwrap_or(-1));
+        }
     }
     let mut waiting = vec![0_i64; workers.count];
     for (&(thread, ..), &time) in &counters.waiting {
-        waiting[workers.of(thread)] += time;
+        waiting.get_mut(workers.of(thread)).into_iter().for_each(|sum| *sum += time);
     }
     let one = |worker: usize| {
         let stall = stalls.get(&worker).copied().unwrap_or_default();
