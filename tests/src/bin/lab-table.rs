@@ -1,0 +1,297 @@
+//! Holds predictions against runs in the lab, for the documentation.
+//!
+//! `lab-table [--only NAME,NAME] [--lab NAME] [--repeat N] [--keep DIR]`
+//!
+//! Each program is recorded once for each guest, on this machine; its run under first touch in the guest calibrates, the others are predicted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use numamma_tests::simulated::{Lab, POLICIES, Predicted, Program, Reached, plan, predict};
+use numamma_tests::validation::fixed_work;
+use numamma_tests::{build, skip, turns};
+
+const LABS: [Lab; 4] = [
+    Lab { name: "flat 4", nodes: 4, distance: "flat", delay: 10_000, queue: 5000 },
+    Lab { name: "ring 4", nodes: 4, distance: "ring", delay: 10_000, queue: 5000 },
+    Lab { name: "asym 4", nodes: 4, distance: "asym", delay: 5000, queue: 5000 },
+    Lab { name: "ring 8", nodes: 8, distance: "ring", delay: 5000, queue: 5000 },
+];
+
+/// Programs, and the two labs in which each runs.
+const WHERE: [(&str, [usize; 2]); 12] = [
+    ("master_init", [1, 3]),
+    ("block", [0, 2]),
+    ("blockcyclic", [0, 1]),
+    ("triad", [1, 2]),
+    ("gather", [0, 3]),
+    ("kmeans", [1, 2]),
+    ("jacobi", [0, 1]),
+    ("sort", [0, 1]),
+    ("pigz", [1, 2]),
+    ("xz", [0, 2]),
+    ("zstd", [1, 3]),
+    ("x264", [0, 1]),
+];
+
+/// Points of the remote share and of the time over first touch that a prediction may be off.
+const REMOTE: f64 = 0.03;
+const GAIN: f64 = 0.10;
+/// Policies whose times differ by less have no order.
+const APART: f64 = 0.05;
+
+fn main() -> ExitCode {
+    let (mut only, mut guest, mut repeat, mut keep) = (Vec::new(), None, 2, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match (argument.as_str(), arguments.next()) {
+            ("--only", Some(names)) => only = names.split(',').map(String::from).collect(),
+            ("--lab", Some(name)) => guest = Some(name),
+            ("--repeat", Some(times)) => repeat = times.parse().unwrap_or(repeat),
+            ("--keep", Some(dir)) => keep = Some(PathBuf::from(dir)),
+            _ => {
+                eprintln!("usage: lab-table [--only NAME,NAME] [--lab NAME] [--repeat N] [--keep DIR]");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let temporary = tempfile::tempdir().expect("a temporary folder");
+    let dir = keep.unwrap_or_else(|| temporary.path().to_owned());
+    fs::create_dir_all(&dir).expect("a folder");
+    let programs = programs(&dir);
+    println!(
+        "| program | lab | policy | remote predicted | lab | time over first touch predicted | lab | scatter | holds |"
+    );
+    println!("|---|---|---|---:|---:|---:|---:|---:|---|");
+    let _turn = turns::alone();
+    let mut score = Score::default();
+    for (at, lab) in LABS.iter().enumerate().filter(|(_, lab)| guest.as_deref().is_none_or(|name| name == lab.name)) {
+        let runs_here = |program: &&Program| {
+            let is_wanted = only.is_empty() || only.contains(&program.name);
+            is_wanted && WHERE.iter().any(|(name, labs)| *name == program.name && labs.contains(&at))
+        };
+        let mut machine = None;
+        for program in programs.iter().filter(runs_here) {
+            let machine = machine.get_or_insert_with(|| lab.measure(&dir));
+            match measure(lab, program, machine, repeat, &dir) {
+                Ok(rows) => score.add(&rows),
+                Err(why) => println!("| {} | {} | not run: {why} | | | | | | |", program.name, lab.name),
+            }
+        }
+    }
+    println!("\n{score}");
+    ExitCode::SUCCESS
+}
+
+/// Programs with their inputs; what is not installed is left out, and said.
+fn programs(dir: &Path) -> Vec<Program> {
+    let program = |name: &str, path: &Path, arguments: &str| Program {
+        name: name.into(),
+        command: [path.to_string_lossy().as_ref()]
+            .into_iter()
+            .chain(arguments.split_whitespace())
+            .map(|argument| argument.replace("{DIR}", &dir.to_string_lossy()))
+            .collect(),
+    };
+    let mut programs = Vec::new();
+    for (name, seconds) in
+        [("master_init", "0.03"), ("block", "0.02"), ("blockcyclic", "0.02"), ("triad", "0.01"), ("gather", "0.02")]
+    {
+        let binary = fixed_work(name, "gcc", &["-O2"], dir).expect("gcc");
+        programs.push(program(name, &binary, seconds));
+    }
+    for (name, rounds) in [("kmeans", "4"), ("jacobi", "8")] {
+        let source = build::root().join("tests/helpers").join(name).with_extension("c");
+        let binary = dir.join(name);
+        let built = Command::new("gcc").args(["-O2", "-g", "-fopenmp", "-o"]).arg(&binary).arg(&source).status();
+        assert!(built.is_ok_and(|status| status.success()), "cannot compile {}", source.display());
+        programs.push(program(name, &binary, rounds));
+    }
+    inputs(dir);
+    for (name, arguments) in [
+        ("sort", "--parallel={N} -S 16M -o /dev/null {DIR}/short"),
+        ("pigz", "-p {N} -b 128 -k -f {DIR}/numbers"),
+        ("xz", "-T{N} -1 --block-size=128KiB -k -f {DIR}/short"),
+        ("zstd", "-q -T{N} -3 -B512K -k -f {DIR}/short -o /dev/null"),
+        ("x264", "--quiet --no-progress --threads {N} --preset ultrafast -o /dev/null {DIR}/video.y4m"),
+    ] {
+        let path = Path::new("/usr/bin").join(name);
+        if path.is_file() {
+            programs.push(program(name, &path, arguments));
+        } else {
+            skip::skipped(name, "it is not installed");
+        }
+    }
+    programs
+}
+
+/// Text that does not repeat itself, a part of it, and a moving picture.
+fn inputs(dir: &Path) {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let lines = (0..400_000).map(|_| format!("{} {:x}\n", random() % 1_000_000, random() >> 40));
+    let numbers = lines.collect::<String>();
+    fs::write(dir.join("short"), &numbers[..1 << 20]).expect("write the input");
+    fs::write(dir.join("numbers"), numbers).expect("write the input");
+    let (width, height) = (352, 288);
+    let noise: Vec<u8> = (0..width * height * 3 / 2).map(|_| random() as u8).collect();
+    let mut video = format!("YUV4MPEG2 W{width} H{height} F25:1 Ip A1:1 C420jpeg\n").into_bytes();
+    for frame in 0..8 {
+        video.extend(b"FRAME\n");
+        video.extend(&noise[3 * frame..]);
+        video.extend(&noise[..3 * frame]);
+    }
+    fs::write(dir.join("video.y4m"), video).expect("write the input");
+}
+
+/// A program under a policy in a lab. Times are parts of that under first touch.
+struct Row {
+    policy: String,
+    predicted: Predicted,
+    reached: Reached,
+    /// Largest distance between runs, as a part of their median.
+    scatter: f64,
+}
+
+fn measure(lab: &Lab, program: &Program, machine: &Path, repeat: usize, dir: &Path) -> Result<Vec<Row>, String> {
+    let dataset = lab.record(program, dir)?;
+    let mut runs: Vec<Vec<Reached>> = vec![Vec::new(); POLICIES.len() + 1];
+    for _ in 0..repeat {
+        for (runs, (_, policy)) in runs.iter_mut().zip(POLICIES) {
+            runs.push(lab.reach(program, &["--policy", policy], dir)?);
+        }
+    }
+    let first_s = median(&runs[0]).seconds;
+    let calibration = format!("first-touch={first_s}");
+    let (plan, objects) = plan(&dataset, machine, program, &calibration, dir);
+    if objects == 0 {
+        runs[POLICIES.len()] = runs[0].clone();
+    } else {
+        for _ in 0..repeat {
+            runs[POLICIES.len()].push(lab.reach(program, &[&plan.to_string_lossy()], dir)?);
+        }
+    }
+    let predicted = predict(&dataset, machine, &plan, &calibration);
+    let mut rows = Vec::new();
+    for (runs, name) in runs.iter().zip(POLICIES.map(|(name, _)| name).into_iter().chain(["plan"])) {
+        let mut predicted = predicted(name).ok_or("not predicted")?;
+        let mut reached = median(runs);
+        let times = runs.iter().map(|run| run.seconds);
+        let scatter = (times.clone().fold(0.0, f64::max) - times.fold(f64::MAX, f64::min)) / reached.seconds;
+        predicted.seconds.iter_mut().for_each(|seconds| *seconds /= first_s);
+        reached.seconds /= first_s;
+        let policy = if name == "plan" { format!("plan ({objects})") } else { name.to_owned() };
+        rows.push(Row { policy, predicted, reached, scatter });
+    }
+    let faults: Vec<String> = (0..rows.len()).map(|at| faults(&rows, at).join(", ")).collect();
+    for (row, faults) in rows.iter().zip(faults) {
+        let percent = |part: f64| format!("{:.0}", 100.0 * part);
+        let [time, low, high] = row.predicted.seconds.map(percent);
+        println!(
+            "| {} | {} | {} | {:.1} % | {:.1} % | {time} ({low}-{high}) % | {} % | {} % | {} |",
+            program.name,
+            lab.name,
+            row.policy,
+            100.0 * row.predicted.remote,
+            100.0 * row.reached.remote,
+            percent(row.reached.seconds),
+            percent(row.scatter),
+            if faults.is_empty() { "yes" } else { &faults },
+        );
+    }
+    eprintln!("{} in {}: {first_s:.1} s under first touch", program.name, lab.name);
+    Ok(rows)
+}
+
+/// The run with the median time; of an even number, the mean of the middle two.
+fn median(runs: &[Reached]) -> Reached {
+    let middle = |of: fn(&Reached) -> f64| {
+        let mut sorted: Vec<f64> = runs.iter().map(of).collect();
+        sorted.sort_by(f64::total_cmp);
+        f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
+    };
+    Reached { remote: middle(|run| run.remote), seconds: middle(|run| run.seconds) }
+}
+
+impl Row {
+    fn is_remote_right(&self) -> bool {
+        (self.predicted.remote - self.reached.remote).abs() <= REMOTE
+    }
+
+    fn is_gain_right(&self) -> bool {
+        (self.predicted.seconds[0] - self.reached.seconds).abs() <= GAIN
+    }
+
+    fn is_within(&self) -> bool {
+        (self.predicted.seconds[1]..=self.predicted.seconds[2]).contains(&self.reached.seconds)
+    }
+
+    /// Whether the two come in the predicted order; `None` if they take about the same time.
+    fn is_order_right(&self, other: &Row) -> Option<bool> {
+        let (a, b) = (self.reached.seconds, other.reached.seconds);
+        let least = APART.max(self.scatter).max(other.scatter) * a.min(b);
+        let is_right = (a < b) == (self.predicted.seconds[0] < other.predicted.seconds[0]);
+        ((a - b).abs() > least).then_some(is_right)
+    }
+}
+
+/// What does not hold of the row; of the first one, which calibrates, only the remote share is predicted.
+fn faults(rows: &[Row], at: usize) -> Vec<&'static str> {
+    let row = &rows[at];
+    let is_predicted = at > 0;
+    let wrong_order = rows[..at].iter().any(|other| row.is_order_right(other) == Some(false));
+    [
+        (!row.is_remote_right(), "remote"),
+        (is_predicted && !row.is_gain_right(), "time"),
+        (is_predicted && !row.is_within(), "interval"),
+        (wrong_order, "order"),
+    ]
+    .into_iter()
+    .filter_map(|(is, fault)| is.then_some(fault))
+    .collect()
+}
+
+/// How many statements were right, of how many.
+#[derive(Default)]
+struct Score {
+    remote: (usize, usize),
+    orders: (usize, usize),
+    gains: (usize, usize),
+    within: usize,
+}
+
+impl Score {
+    fn add(&mut self, rows: &[Row]) {
+        for (at, row) in rows.iter().enumerate() {
+            count(&mut self.remote, row.is_remote_right());
+            rows[..at].iter().filter_map(|other| row.is_order_right(other)).for_each(|is| count(&mut self.orders, is));
+            if at > 0 {
+                count(&mut self.gains, row.is_gain_right());
+                self.within += usize::from(row.is_within());
+            }
+        }
+    }
+}
+
+fn count((right, all): &mut (usize, usize), is_right: bool) {
+    *right += usize::from(is_right);
+    *all += 1;
+}
+
+impl std::fmt::Display for Score {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Score { remote, orders, gains, within } = self;
+        write!(
+            f,
+            "{} of {} remote shares within 3 points; {} of {} orders right; ",
+            remote.0, remote.1, orders.0, orders.1
+        )?;
+        write!(f, "{} of {} times within 10 points of first touch, {within} in their interval", gains.0, gains.1)
+    }
+}
