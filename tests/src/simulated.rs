@@ -9,14 +9,14 @@ use crate::guest::{lab, matrix};
 use crate::{Run, build};
 
 /// Caches of the recording and of the guest: small, so that small inputs reach memory.
-const CACHES: &str = "l1=16K:8,l2=64K:8,llc=256K:16";
+const CACHES: &str = "l1=8K:8,l2=32K:8,llc=128K:16";
 
 /// A placement: as predictions call it, and as `numamma apply --policy` does.
 pub const POLICIES: [(&str, &str); 3] =
     [("first touch", "first-touch"), ("interleave", "interleave"), ("block", "block")];
 
 /// Seconds that a run in a guest may take.
-const LIMIT: u64 = 240;
+const LIMIT: u64 = 200;
 
 /// A guest: one CPU on each node.
 #[derive(Clone, Copy, Debug)]
@@ -76,24 +76,50 @@ impl Lab {
         run.dir(dir).limit(2 * LIMIT)
     }
 
-    /// A machine file of the guest, as `numamma machine --measure` finds it. Bandwidths are left out: an emulated CPU takes most of
-    /// the time that is measured.
-    ///
-    /// # Panics
-    /// If the guest cannot be measured.
-    pub fn measure(&self, dir: &Path) -> PathBuf {
-        let (measured, file) = (dir.join("measured.toml"), dir.join(format!("{}.toml", self.name.replace(' ', "-"))));
-        let run =
-            self.run(dir).arg("--").arg(build::numamma()).args(["machine", "--measure", "--format", "toml", "-o"]);
-        run.arg(&measured).run().success();
-        let text = fs::read_to_string(&measured).expect("a machine file");
-        let mut machine: toml::Table = text.parse().expect("TOML");
-        machine.remove("bandwidth_gbs");
-        for node in machine["nodes"].as_array_mut().expect("nodes") {
-            node.as_table_mut().expect("a node").remove("bandwidth_gbs");
-        }
-        fs::write(&file, machine.to_string()).expect("write the machine file");
+    /// A machine file of the guest, from its rules: a node serves an access for `queue`, the way to it takes `delay` for each hop.
+    pub fn machine(&self, dir: &Path) -> PathBuf {
+        let nodes = self.nodes as usize;
+        let rows: Vec<Vec<u32>> =
+            (0..nodes).map(|from| (0..nodes).map(|to| self.latency_ns(from, to)).collect()).collect();
+        // A line of 64 bytes at a time.
+        let node = format!("{{ cpus = 1, bandwidth_gbs = {} }}", 64.0 / f64::from(self.queue));
+        let point = |cpus| format!("{{ cpus = {cpus}, latency_ns = {:.0} }}", self.loaded_ns(cpus));
+        let text = format!(
+            "name = \"{}\"\nsource = \"docs/LAB.md\"\npage_bytes = 4096\nnodes = [{}]\nlatency_ns = {rows:?}\ncontention = [{}]\n",
+            self.name,
+            vec![node; nodes].join(", "),
+            (1..=nodes).map(point).collect::<Vec<_>>().join(", ")
+        );
+        let file = dir.join("machine.toml");
+        fs::write(&file, text).expect("write the machine file");
         file
+    }
+
+    fn latency_ns(&self, from: usize, to: usize) -> u32 {
+        let (nodes, apart) = (self.nodes as usize, from.abs_diff(to));
+        let hops = match self.distance {
+            "flat" => apart.min(1),
+            "ring" => apart.min(nodes - apart),
+            _ => (to + nodes - from) % nodes,
+        };
+        self.queue + self.delay * hops as u32
+    }
+
+    /// As `numamma machine --measure` means it: a load of node 0 by its own CPU while the next CPUs, up to so many in all, load
+    /// from it as fast as they can.
+    fn loaded_ns(&self, cpus: usize) -> f64 {
+        let service = f64::from(self.queue);
+        let (mut ready, mut free, mut waited, mut loads) = (vec![0.0_f64; cpus], 0.0_f64, 0.0, 0.0);
+        for _ in 0..1000 * cpus {
+            let next = (0..cpus).min_by(|&a, &b| ready[a].total_cmp(&ready[b])).unwrap_or(0);
+            let asked = ready[next];
+            free = free.max(asked) + service;
+            ready[next] = free + f64::from(self.latency_ns(next, 0)) - service;
+            if next == 0 {
+                (waited, loads) = (waited + ready[0] - asked, loads + 1.0);
+            }
+        }
+        waited / loads
     }
 
     /// Records a program on this machine: every access to memory of as many caches as the guest has.
