@@ -82,6 +82,25 @@ fn counts_alone_tell_ratios_and_a_measured_run_tells_the_rest() {
     assert!(calibrate(&counts, &quiet(2), &Options::default(), &[]).is_err());
 }
 
+/// Compute time leaves the queue of a node shorter than it is where memory is all that takes time.
+#[test]
+fn the_run_that_calibrates_is_predicted_as_it_was_measured() {
+    let counts = serial();
+    let first_touch = Candidate {
+        name: "first touch".into(),
+        threads: ThreadPlacement::Compact,
+        layouts: Layouts::All(Layout::FirstTouch),
+    };
+    for measured_s in [4e-3, 12e-3, 20e-3, 100e-3] {
+        let runs = [(first_touch.clone(), measured_s)];
+        let calibration = calibrate(&counts, &machine(2), &Options::default(), &runs).expect("a calibration");
+        let options = Options { calibration: Some(calibration), ..Options::default() };
+        let predictions = predict(&counts, &machine(2), &options).expect("predictions").candidates;
+        let first = predictions.iter().find(|of| of.name == "first touch").expect("a candidate");
+        assert!(is_about(first.time_s, measured_s), "{measured_s}: {} {calibration:?}", first.time_s);
+    }
+}
+
 /// Hardware counts 3 ms of loads where threads waited for 1 ms: three are under way at once.
 #[test]
 fn counts_with_stalls_tell_the_overlap() {
