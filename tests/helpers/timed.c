@@ -41,5 +41,5 @@ int main(int argc, char **argv)
     NUMAMMA_LAB_MARK(NUMAMMA_LAB_STOP);
     clock_gettime(CLOCK_MONOTONIC, &end);
     fprintf(stderr, "timed %lld\n", (end.tv_sec - begin.tv_sec) * 1000000000ll + end.tv_nsec - begin.tv_nsec);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

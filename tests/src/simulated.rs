@@ -152,7 +152,7 @@ impl Lab {
                 let remote = matrix(&counted)["remote_share"].as_f64().ok_or("no share")?;
                 Ok(Reached { remote, seconds: nanoseconds * 1e-9 })
             }
-            (status, _) => Err(format!("status {status}: {}", err.lines().last().unwrap_or_default())),
+            (status, _) => Err(format!("{options:?}: status {status}: {}", err.trim().replace('\n', "; "))),
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Calibration {
     pub compute_s: f64,
     /// Loads that a thread has under way at once, at least 1.
     pub overlap: f64,
+    /// Seconds of accesses to memory in the measured run where one alone cannot tell whether loads overlap; else 0.
+    pub memory_s: f64,
 }
 
 /// [`calibrate`], with placements by the names that predictions have; words may be joined by hyphens (`first-touch`).
@@ -88,7 +90,7 @@ fn points(
     runs: &[(Candidate, f64)],
 ) -> Result<Vec<(f64, f64)>, AdviseError> {
     let model = Model::new(usage, machine, options)?;
-    let known = options.calibration.unwrap_or(Calibration { compute_s: 0.0, overlap: 1.0 });
+    let known = options.calibration.unwrap_or(Calibration { compute_s: 0.0, overlap: 1.0, memory_s: 0.0 });
     let point = |(candidate, measured): &(Candidate, f64)| {
         let thread_nodes = model.thread_nodes(&candidate.threads)?;
         let traffic = total(&model, &thread_nodes, &candidate.layouts);
@@ -106,13 +108,15 @@ fn solve(points: &[(f64, f64)]) -> Option<Calibration> {
     let spread: f64 = points.iter().map(|point| (point.0 - memory).powi(2)).sum();
     let product: f64 = points.iter().map(|point| (point.0 - memory) * (point.1 - measured)).sum();
     // Placements of the same time tell no more than one.
-    let slope = if spread > 1e-6 * memory * memory { (product / spread).clamp(0.0, 1.0) } else { 1.0 };
+    let are_several = spread > 1e-6 * memory * memory;
+    let slope = if are_several { (product / spread).clamp(0.0, 1.0) } else { 1.0 };
+    let memory_s = if are_several { 0.0 } else { memory.min(measured) };
     let compute_s = measured - slope * memory;
     match points.is_empty() || memory <= 0.0 {
         true => None,
         false if slope <= 0.0 => None,
-        false if compute_s >= 0.0 => Some(Calibration { compute_s, overlap: 1.0 / slope }),
-        false => Some(Calibration { compute_s: 0.0, overlap: (memory / measured).max(1.0) }),
+        false if compute_s >= 0.0 => Some(Calibration { compute_s, overlap: 1.0 / slope, memory_s }),
+        false => Some(Calibration { compute_s: 0.0, overlap: (memory / measured).max(1.0), memory_s }),
     }
 }
 
@@ -122,8 +126,8 @@ mod tests {
 
     #[test]
     fn one_run_tells_compute_time_or_overlap() {
-        assert_eq!(solve(&[(2.0, 5.0)]), Some(Calibration { compute_s: 3.0, overlap: 1.0 }));
-        assert_eq!(solve(&[(20.0, 5.0)]), Some(Calibration { compute_s: 0.0, overlap: 4.0 }));
+        assert_eq!(solve(&[(2.0, 5.0)]), Some(Calibration { compute_s: 3.0, overlap: 1.0, memory_s: 2.0 }));
+        assert_eq!(solve(&[(20.0, 5.0)]), Some(Calibration { compute_s: 0.0, overlap: 4.0, memory_s: 5.0 }));
         assert_eq!(solve(&[]), None);
     }
 

@@ -101,6 +101,47 @@ fn the_run_that_calibrates_is_predicted_as_it_was_measured() {
     }
 }
 
+/// One run does not tell whether its loads waited one after the other; two do.
+#[test]
+fn the_interval_holds_that_loads_may_overlap_where_one_run_calibrates() {
+    let counts = serial();
+    let run = |name: &str, layout| Candidate {
+        name: name.into(),
+        threads: ThreadPlacement::Compact,
+        layouts: Layouts::All(layout),
+    };
+    let runs = [(run("first touch", Layout::FirstTouch), 11e-3), (run("by owner", Layout::ByOwner), 10.7e-3)];
+    let low_s = |runs: &[(Candidate, f64)]| {
+        let calibration = calibrate(&counts, &quiet(2), &Options::default(), runs).expect("a calibration");
+        let options = Options { calibration: Some(calibration), ..Options::default() };
+        let predictions = predict(&counts, &quiet(2), &options).expect("predictions").candidates;
+        let worst = predictions.iter().find(|of| of.name == "interleave").expect("a candidate");
+        (worst.time_s, worst.low_s, worst.high_s)
+    };
+    // Of 11 ms memory takes 6; ten loads at once would leave 0.6, of which interleaving saves a quarter.
+    let (time, _, high) = low_s(&runs[..1]);
+    assert!(is_about(time, 9.5e-3) && high > 10.8e-3, "{time} {high}");
+    let (time, _, high) = low_s(&runs);
+    assert!(is_about(time, 10.85e-3) && high < 10.95e-3, "{time} {high}");
+}
+
+/// `apply --policy` leaves what is smaller than 64 KiB, and places whole pages only.
+#[test]
+fn policies_leave_what_apply_leaves() {
+    let with = |pages: u64, page_offset: u64| {
+        let mut counts = usage(8, MemorySource::CacheModel);
+        object(&mut counts, "private", pages, |_| 0, |_| vec![(0, 1e3)]);
+        let instance = &mut counts.objects[0].instances[0];
+        (instance.page_offset, instance.bytes) = (page_offset, pages * 4096 - 2 * page_offset);
+        let predictions = predict(&counts, &quiet(2), &Options::default()).expect("predictions").candidates;
+        predictions.iter().find(|of| of.name == "interleave").expect("a candidate").remote_share
+    };
+    assert!(with(15, 0) < 1e-9, "{}", with(15, 0));
+    assert!(is_about(with(16, 0), 0.5), "{}", with(16, 0));
+    // The first and the last page are shared with other objects.
+    assert!(is_about(with(18, 16), 8.0 / 18.0), "{}", with(18, 16));
+}
+
 /// Hardware counts 3 ms of loads where threads waited for 1 ms: three are under way at once.
 #[test]
 fn counts_with_stalls_tell_the_overlap() {
