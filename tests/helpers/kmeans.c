@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { POINTS = 1 << 15, DIMENSIONS = 8, CENTRES = 8, TABLE = 1 << 18 }; /* 2 MiB of points, 2 MiB of weights */
+enum { POINTS = 1 << 14, DIMENSIONS = 8, CENTRES = 8, TABLE = 1 << 17 }; /* 1 MiB of points, 1 MiB of weights */
 
 static double (*points)[DIMENSIONS];
 static double *weights;

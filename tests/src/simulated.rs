@@ -9,7 +9,7 @@ use crate::guest::{lab, matrix};
 use crate::{Run, build};
 
 /// Caches of the recording and of the guest: small, so that small inputs reach memory.
-const CACHES: &str = "l1=8K:8,l2=32K:8,llc=128K:16";
+const CACHES: &str = "l1=4K:8,l2=8K:8,llc=32K:16";
 
 /// A placement: as predictions call it, and as `numamma apply --policy` does.
 pub const POLICIES: [(&str, &str); 3] =
