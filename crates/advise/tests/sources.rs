@@ -142,6 +142,21 @@ fn policies_leave_what_apply_leaves() {
     assert!(is_about(with(18, 16), 8.0 / 18.0), "{}", with(18, 16));
 }
 
+/// Eight threads that are at each of two nodes half of their time: each finds three and a half others there.
+#[test]
+fn a_thread_waits_for_the_others_and_not_for_itself() {
+    let mut counts = usage(8, MemorySource::CacheModel);
+    object(&mut counts, "shared", 512, |_| 0, |_| (0..8).map(|thread| (thread, 1e3)).collect());
+    let mut machine = machine(2);
+    machine.latency_ns = vec![vec![80.0; 2]; 2];
+    machine.contention = [(1, 80.0), (9, 160.0)].map(|(cpus, latency_ns)| Contention { cpus, latency_ns }).to_vec();
+    let predictions = predict(&counts, &machine, &Options::default()).expect("predictions").candidates;
+    let time = |name: &str| predictions.iter().find(|of| of.name == name).expect("a candidate").time_s;
+    assert!(is_about(time("interleave"), 512e3 * (80.0 + 35.0) * 1e-9), "{}", time("interleave"));
+    // All on one node: seven others.
+    assert!(is_about(time("first touch"), 512e3 * (80.0 + 70.0) * 1e-9), "{}", time("first touch"));
+}
+
 /// Hardware counts 3 ms of loads where threads waited for 1 ms: three are under way at once.
 #[test]
 fn counts_with_stalls_tell_the_overlap() {

@@ -1,8 +1,9 @@
 //! Holds predictions against runs in the lab, for the documentation.
 //!
-//! `lab-table [--only NAME,NAME] [--lab NAME] [--repeat N] [--keep DIR]`
+//! `lab-table [--only NAME,NAME] [--lab NAME] [--repeat N] [--keep DIR [--again]]`
 //!
-//! Each program is recorded once for each guest, on this machine; its run under first touch in the guest calibrates, the others are predicted.
+//! Each program is recorded once for each guest, on this machine; its run under first touch in the guest calibrates, the others are predicted. `--again`
+//! predicts for the recordings, runs and plans that an earlier call left in DIR.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,16 +41,20 @@ const GAIN: f64 = 0.10;
 const APART: f64 = 0.05;
 
 fn main() -> ExitCode {
-    let (mut only, mut guest, mut repeat, mut keep) = (Vec::new(), None, 2, None);
+    let (mut only, mut guest, mut repeat, mut keep, mut again) = (Vec::new(), None, 2, None, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
+        if argument == "--again" {
+            again = true;
+            continue;
+        }
         match (argument.as_str(), arguments.next()) {
             ("--only", Some(names)) => only = names.split(',').map(String::from).collect(),
             ("--lab", Some(name)) => guest = Some(name),
             ("--repeat", Some(times)) => repeat = times.parse().unwrap_or(repeat),
             ("--keep", Some(dir)) => keep = Some(PathBuf::from(dir)),
             _ => {
-                eprintln!("usage: lab-table [--only NAME,NAME] [--lab NAME] [--repeat N] [--keep DIR]");
+                eprintln!("usage: lab-table [--only NAME,NAME] [--lab NAME] [--repeat N] [--keep DIR [--again]]");
                 return ExitCode::from(2);
             }
         }
@@ -71,7 +76,7 @@ fn main() -> ExitCode {
         };
         let machine = lab.machine(&dir);
         for program in programs.iter().filter(runs_here) {
-            match measure(lab, program, &machine, repeat, &dir) {
+            match measure(lab, program, &machine, repeat, again, &dir) {
                 Ok(rows) => score.add(&rows),
                 Err(why) => println!("| {} | {} | not run: {why} | | | | | | |", program.name, lab.name),
             }
@@ -149,24 +154,21 @@ struct Row {
     scatter: f64,
 }
 
-fn measure(lab: &Lab, program: &Program, machine: &Path, repeat: usize, dir: &Path) -> Result<Vec<Row>, String> {
-    let dataset = lab.record(program, dir)?;
-    let mut runs: Vec<Vec<Reached>> = vec![Vec::new(); POLICIES.len() + 1];
-    for _ in 0..repeat {
-        for (runs, (_, policy)) in runs.iter_mut().zip(POLICIES) {
-            runs.push(lab.reach(program, &["--policy", policy], dir)?);
-        }
-    }
+fn measure(
+    lab: &Lab,
+    program: &Program,
+    machine: &Path,
+    repeat: usize,
+    again: bool,
+    dir: &Path,
+) -> Result<Vec<Row>, String> {
+    let dir = &dir.join(format!("{}-{}", program.name, lab.name.replace(' ', "-")));
+    fs::create_dir_all(dir).expect("a folder");
+    let (dataset, plan) = (dir.join("recorded"), dir.join("plan.toml"));
+    let runs = if again { kept(dir).ok_or("no runs were kept")? } else { run(lab, program, machine, repeat, dir)? };
+    let objects = fs::read_to_string(&plan).map_or(0, |plan| plan.matches("[[object]]").count());
     let first_s = best(&runs[0]).seconds;
     let calibration = format!("first-touch={first_s}");
-    let (plan, objects) = plan(&dataset, machine, program, &calibration, dir);
-    if objects == 0 {
-        runs[POLICIES.len()] = runs[0].clone();
-    } else {
-        for _ in 0..repeat {
-            runs[POLICIES.len()].push(lab.reach(program, &[&plan.to_string_lossy()], dir)?);
-        }
-    }
     let predicted = predict(&dataset, machine, &plan, &calibration);
     let mut rows = Vec::new();
     for (runs, name) in runs.iter().zip(POLICIES.map(|(name, _)| name).into_iter().chain(["plan"])) {
@@ -197,6 +199,41 @@ fn measure(lab: &Lab, program: &Program, machine: &Path, repeat: usize, dir: &Pa
     }
     eprintln!("{} in {}: {first_s:.1} s under first touch", program.name, lab.name);
     Ok(rows)
+}
+
+/// Records the program, and runs it under each policy and under its plan, which is the first touch where it has no objects.
+fn run(lab: &Lab, program: &Program, machine: &Path, repeat: usize, dir: &Path) -> Result<Vec<Vec<Reached>>, String> {
+    let dataset = lab.record(program, dir)?;
+    let mut runs: Vec<Vec<Reached>> = vec![Vec::new(); POLICIES.len() + 1];
+    for _ in 0..repeat {
+        for (runs, (_, policy)) in runs.iter_mut().zip(POLICIES) {
+            runs.push(lab.reach(program, &["--policy", policy], dir)?);
+        }
+    }
+    let calibration = format!("first-touch={}", best(&runs[0]).seconds);
+    let (plan, objects) = plan(&dataset, machine, program, &calibration, dir);
+    if objects == 0 {
+        runs[POLICIES.len()] = runs[0].clone();
+    } else {
+        for _ in 0..repeat {
+            runs[POLICIES.len()].push(lab.reach(program, &[&plan.to_string_lossy()], dir)?);
+        }
+    }
+    let line = |runs: &Vec<Reached>| {
+        runs.iter().map(|run| format!("{} {}", run.remote, run.seconds)).collect::<Vec<_>>().join(" ")
+    };
+    fs::write(dir.join("runs"), runs.iter().map(line).collect::<Vec<_>>().join("\n")).expect("write the runs");
+    Ok(runs)
+}
+
+/// What [`run`] left: for each placement a line, with the remote share and the seconds of each run.
+fn kept(dir: &Path) -> Option<Vec<Vec<Reached>>> {
+    let text = fs::read_to_string(dir.join("runs")).ok()?;
+    let line = |line: &str| {
+        let numbers: Vec<f64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
+        numbers.chunks_exact(2).map(|run| Reached { remote: run[0], seconds: run[1] }).collect()
+    };
+    Some(text.lines().map(line).collect())
 }
 
 /// The quickest run, as what else runs on the host only adds time, with the mean share of all.
