@@ -171,7 +171,8 @@ fn measure(
     let calibration = format!("first-touch={first_s}");
     let predicted = predict(&dataset, machine, &plan, &calibration);
     let mut rows = Vec::new();
-    for (runs, name) in runs.iter().zip(POLICIES.map(|(name, _)| name).into_iter().chain(["plan"])) {
+    let names = POLICIES.map(|(name, _)| name).into_iter().chain((objects > 0).then_some("plan"));
+    for (runs, name) in runs.iter().zip(names) {
         let mut predicted = predicted(name).ok_or("not predicted")?;
         let mut reached = best(runs);
         let times = runs.iter().map(|run| run.seconds);
@@ -197,11 +198,14 @@ fn measure(
             if faults.is_empty() { "yes" } else { &faults },
         );
     }
+    if objects == 0 {
+        println!("| {} | {} | plan | leaves all to first touch | | | | | |", program.name, lab.name);
+    }
     eprintln!("{} in {}: {first_s:.1} s under first touch", program.name, lab.name);
     Ok(rows)
 }
 
-/// Records the program, and runs it under each policy and under its plan, which is the first touch where it has no objects.
+/// Records the program, and runs it under each policy, and under its plan where that places anything.
 fn run(lab: &Lab, program: &Program, machine: &Path, repeat: usize, dir: &Path) -> Result<Vec<Vec<Reached>>, String> {
     let dataset = lab.record(program, dir)?;
     let mut runs: Vec<Vec<Reached>> = vec![Vec::new(); POLICIES.len() + 1];
@@ -212,9 +216,7 @@ fn run(lab: &Lab, program: &Program, machine: &Path, repeat: usize, dir: &Path) 
     }
     let calibration = format!("first-touch={}", best(&runs[0]).seconds);
     let (plan, objects) = plan(&dataset, machine, program, &calibration, dir);
-    if objects == 0 {
-        runs[POLICIES.len()] = runs[0].clone();
-    } else {
+    if objects > 0 {
         for _ in 0..repeat {
             runs[POLICIES.len()].push(lab.reach(program, &[&plan.to_string_lossy()], dir)?);
         }
