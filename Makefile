@@ -12,7 +12,7 @@ DEMO := target/demo
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build dist web demo test test-lab soak bench bench-heap intervals validate judge lint clean
+.PHONY: help setup build dist web demo test test-lab soak bench bench-heap intervals validate lab-table judge lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target text; do printf '  make %-10s %s\n' "$$target" "$$text"; done
@@ -80,6 +80,11 @@ validate: ## compare estimated counts of accesses with exact ones of the same wo
 	@scripts/setup --for test
 	cargo build $(LOCKED) --workspace --bin numamma --bin validate
 	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/validate $(VALIDATE)
+
+lab-table: ## hold predictions against runs in the lab (an hour; LAB_TABLE="--only triad --lab 'ring 4' --repeat 1")
+	@scripts/setup --for lab
+	cargo build $(LOCKED) --workspace --bin numamma --bin numamma-lab --bin lab-table
+	NUMAMMA_BIN=$(CURDIR)/$(NUMAMMA) target/debug/lab-table $(LAB_TABLE)
 
 judge: ## how often what is stated of random programs holds: make judge N=200 SEED=1 (JUDGE=--odd, --even, --mode windows, --verbose, --again)
 	@scripts/setup --for test

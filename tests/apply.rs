@@ -76,6 +76,17 @@ const BY_NAME: &str = r#"
     nodes = [0]
 "#;
 
+/// The list of what is placed has room for more than most programs need: 3.5 MiB.
+#[test]
+fn a_process_reads_no_more_of_the_list_than_is_used() {
+    let place = Place::together();
+    let script = place.script("grep RssShmem /proc/self/status; :");
+    let applied = apply(&place, None, &["--policy", "interleave"], &["/bin/sh".as_ref(), &script]);
+    let out = applied.outcome.success().out();
+    let shared = out.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok());
+    assert!(shared.is_some_and(|kilobytes| kilobytes < 1024), "{out}");
+}
+
 #[test]
 fn objects_are_found_by_name() {
     let place = Place::together();

@@ -1,7 +1,7 @@
 /* One array in contiguous blocks: thread t of 4 owns the t-th quarter. */
 #include "workload.h"
 
-enum { N = 1 << 20 }; /* 8 MiB, 2048 pages, 512 a thread */
+enum { N = (1 << 20) / WORKLOAD_PARTS }; /* 8 MiB, 2048 pages, 512 a thread */
 
 int main(int argc, char **argv)
 {

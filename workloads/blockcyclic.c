@@ -1,7 +1,7 @@
 /* One array dealt out in blocks of 64 pages: thread t of 4 owns blocks t, t + 4, t + 8, ... */
 #include "workload.h"
 
-enum { N = 1 << 20, BLOCK = 64 * 4096 / sizeof(double) }; /* 8 MiB, 2048 pages, 32 blocks, 8 periods */
+enum { N = (1 << 20) / WORKLOAD_PARTS, BLOCK = 64 * 4096 / sizeof(double) }; /* 8 MiB, 2048 pages, 32 blocks, 8 periods */
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /* Random gather: `index` is read in order, `table` at random: one access each, and nearly all the time in `table`. */
 #include "workload.h"
 
-enum { TABLE = 4 << 20, PICKS = 1 << 20 }; /* 16 MiB of floats, 4 MiB of indices */
+enum { TABLE = (4 << 20) / WORKLOAD_PARTS, PICKS = (1 << 20) / WORKLOAD_PARTS }; /* 16 MiB of floats, 4 MiB of indices */
 
 int main(int argc, char **argv)
 {

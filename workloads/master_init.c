@@ -1,7 +1,7 @@
 /* The classic mistake: thread 0 initialises an array that all threads then use in blocks. */
 #include "workload.h"
 
-enum { N = 2 << 20 }; /* 16 MiB, 4096 pages */
+enum { N = (2 << 20) / WORKLOAD_PARTS }; /* 16 MiB, 4096 pages */
 
 static void fill(double *p)
 {

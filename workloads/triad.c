@@ -1,7 +1,7 @@
 /* STREAM triad: three heap arrays, each thread owns one block of each, and touches it first. */
 #include "workload.h"
 
-enum { N = 2 << 20 }; /* 16 MiB an array */
+enum { N = (2 << 20) / WORKLOAD_PARTS }; /* 16 MiB an array */
 
 int main(int argc, char **argv)
 {

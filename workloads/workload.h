@@ -16,6 +16,11 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+/* Built with -DWORKLOAD_PARTS=N, arrays are a Nth as large: for an emulator. The truths are those of 1. */
+#ifndef WORKLOAD_PARTS
+#define WORKLOAD_PARTS 1
+#endif
+
 /* The truths count 4 KiB pages: one fault of a huge page would hide the first touches of 511 others. */
 __attribute__((constructor)) static void no_huge_pages(void)
 {

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,8 +14,11 @@
 #include "caches.h"
 #include "numamma_lab.h"
 
-/* Who has to wait for longer lets others run, nanoseconds. */
+/* A CPU that has to wait for longer lets others run, and sleeps; nanoseconds. */
 #define YIELDS 2000
+#define SLEEPS 20000
+/* So much before the end it is to be awake. */
+#define WAKES 8000
 
 static struct lab_table *table;
 static double ticks_per_ns;
@@ -134,6 +138,18 @@ static uint64_t served(uint64_t node, uint64_t service)
 
 static uint64_t ticks(uint64_t nanoseconds) { return (uint64_t)((double)nanoseconds * ticks_per_ns); }
 
+/* Lets the host do other things until shortly before that time. What sleeps is woken before what computes is done with its slice; what
+ * yields is not, so that on a busy host each wait could take milliseconds. */
+static void sleep_until(uint64_t end, uint64_t now)
+{
+    static __thread bool is_exact;
+    if (!is_exact)
+        is_exact = prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul) == 0;
+    const double nanoseconds = (double)(end - now) / ticks_per_ns - WAKES;
+    const struct timespec rest = {.tv_sec = (time_t)(nanoseconds / 1e9), .tv_nsec = (long)nanoseconds % 1000000000};
+    nanosleep(&rest, NULL);
+}
+
 /* The CPU goes on when memory has answered. */
 static void wait(unsigned cpu, uint64_t node)
 {
@@ -141,10 +157,13 @@ static void wait(unsigned cpu, uint64_t node)
     if (delay == 0 && queue == 0)
         return;
     const uint64_t end = (queue ? served(node, ticks(queue)) : __rdtsc()) + ticks(delay);
-    for (uint64_t now; (now = __rdtsc()) < end;)
+    for (uint64_t now; (now = __rdtsc()) < end;) {
         /* In a queue others that wait may have less of it left, and no CPU of the host. */
-        if (queue != 0 && end - now > ticks(YIELDS))
+        if (end - now > ticks(SLEEPS))
+            sleep_until(end, now);
+        else if (queue != 0 && end - now > ticks(YIELDS))
             sched_yield();
+    }
 }
 
 void lab_access(unsigned cpu, struct lab_access access)

@@ -9,7 +9,7 @@
 //! - [`truth`] and [`verdict`]: what a recording of a workload must show, and whether it does;
 //! - [`addresses`] and [`traces`]: programs for exact recordings, whose accesses are known;
 //! - [`recording`]: one that a whole test program looks at;
-//! - [`guest`]: guests with several nodes;
+//! - [`guest`]: guests with several nodes; [`simulated`]: predictions against runs in them;
 //! - [`programs`]: programs that nobody here wrote; [`random`]: programs that nobody wrote.
 //!
 //! Environment: `NUMAMMA_BIN` (the binary to test), `NUMAMMA_REQUIRE_PROGRAMS=1` (a missing program fails its test),
@@ -26,6 +26,7 @@ pub mod random;
 pub mod recording;
 pub mod report;
 pub mod run;
+pub mod simulated;
 pub mod skip;
 pub mod traces;
 pub mod truth;

@@ -9,6 +9,11 @@ use crate::options::Options;
 use crate::predict::{Candidate, total, usual};
 use crate::time::Otherwise;
 
+/// Compute time leaves queues shorter, so that memory takes less time; each round is nearer to a calibration that predicts the measured time.
+const ROUNDS: usize = 30;
+/// Relative change that ends the rounds.
+const SETTLED: f64 = 1e-5;
+
 /// Compute time and memory overlap of a program, solved from measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
@@ -16,6 +21,8 @@ pub struct Calibration {
     pub compute_s: f64,
     /// Loads that a thread has under way at once, at least 1.
     pub overlap: f64,
+    /// Seconds of accesses to memory in the measured run where one alone cannot tell whether loads overlap; else 0.
+    pub memory_s: f64,
 }
 
 /// [`calibrate`], with placements by the names that predictions have; words may be joined by hyphens (`first-touch`).
@@ -49,23 +56,48 @@ pub fn calibrate(
     options: &Options,
     runs: &[(Candidate, f64)],
 ) -> Result<Calibration, AdviseError> {
-    let options = Options { calibration: None, ..options.clone() };
-    let model = Model::new(usage, machine, &options)?;
-    if !model.demand.memory_only {
+    let mut options = Options { calibration: None, ..options.clone() };
+    if !Model::new(usage, machine, &options)?.demand.memory_only {
         return Err(AdviseError::Option(
             "the recording holds the native time already: nothing is to be calibrated".into(),
         ));
     }
-    let mut points = Vec::new();
-    for (candidate, measured) in runs {
-        if !(measured.is_finite() && *measured > 0.0) {
-            return Err(AdviseError::Option("a measured time is no positive number".into()));
+    if runs.iter().any(|(_, measured)| !(measured.is_finite() && *measured > 0.0)) {
+        return Err(AdviseError::Option("a measured time is no positive number".into()));
+    }
+    let missing = || AdviseError::Option("calibration needs a measured run".into());
+    let mut last = None;
+    for _ in 0..ROUNDS {
+        let next = solve(&points(usage, machine, &options, runs)?).ok_or_else(missing)?;
+        let is_settled = last.is_some_and(|last: Calibration| {
+            (next.compute_s - last.compute_s).abs() <= SETTLED * runs[0].1
+                && (next.overlap - last.overlap).abs() <= SETTLED * next.overlap
+        });
+        last = Some(next);
+        options.calibration = last;
+        if is_settled {
+            break;
         }
+    }
+    last.ok_or_else(missing)
+}
+
+/// Time of memory and measured time of each run: as loads wait one after the other, in queues as long as they are under the options' calibration.
+fn points(
+    usage: &Usage,
+    machine: &MachineModel,
+    options: &Options,
+    runs: &[(Candidate, f64)],
+) -> Result<Vec<(f64, f64)>, AdviseError> {
+    let model = Model::new(usage, machine, options)?;
+    let known = options.calibration.unwrap_or(Calibration { compute_s: 0.0, overlap: 1.0, memory_s: 0.0 });
+    let point = |(candidate, measured): &(Candidate, f64)| {
         let thread_nodes = model.thread_nodes(&candidate.threads)?;
         let traffic = total(&model, &thread_nodes, &candidate.layouts);
-        points.push((model.cost(&thread_nodes, &traffic, Otherwise::default()).time_s, *measured));
-    }
-    solve(&points).ok_or_else(|| AdviseError::Option("calibration needs a measured run".into()))
+        let time_s = model.cost(&thread_nodes, &traffic, Otherwise::default()).time_s;
+        Ok(((time_s - known.compute_s) * known.overlap, *measured))
+    };
+    runs.iter().map(point).collect()
 }
 
 /// `points`: predicted time of memory, measured time.
@@ -76,13 +108,15 @@ fn solve(points: &[(f64, f64)]) -> Option<Calibration> {
     let spread: f64 = points.iter().map(|point| (point.0 - memory).powi(2)).sum();
     let product: f64 = points.iter().map(|point| (point.0 - memory) * (point.1 - measured)).sum();
     // Placements of the same time tell no more than one.
-    let slope = if spread > 1e-6 * memory * memory { (product / spread).clamp(0.0, 1.0) } else { 1.0 };
+    let are_several = spread > 1e-6 * memory * memory;
+    let slope = if are_several { (product / spread).clamp(0.0, 1.0) } else { 1.0 };
+    let memory_s = if are_several { 0.0 } else { memory.min(measured) };
     let compute_s = measured - slope * memory;
     match points.is_empty() || memory <= 0.0 {
         true => None,
         false if slope <= 0.0 => None,
-        false if compute_s >= 0.0 => Some(Calibration { compute_s, overlap: 1.0 / slope }),
-        false => Some(Calibration { compute_s: 0.0, overlap: (memory / measured).max(1.0) }),
+        false if compute_s >= 0.0 => Some(Calibration { compute_s, overlap: 1.0 / slope, memory_s }),
+        false => Some(Calibration { compute_s: 0.0, overlap: (memory / measured).max(1.0), memory_s }),
     }
 }
 
@@ -92,8 +126,8 @@ mod tests {
 
     #[test]
     fn one_run_tells_compute_time_or_overlap() {
-        assert_eq!(solve(&[(2.0, 5.0)]), Some(Calibration { compute_s: 3.0, overlap: 1.0 }));
-        assert_eq!(solve(&[(20.0, 5.0)]), Some(Calibration { compute_s: 0.0, overlap: 4.0 }));
+        assert_eq!(solve(&[(2.0, 5.0)]), Some(Calibration { compute_s: 3.0, overlap: 1.0, memory_s: 2.0 }));
+        assert_eq!(solve(&[(20.0, 5.0)]), Some(Calibration { compute_s: 0.0, overlap: 4.0, memory_s: 5.0 }));
         assert_eq!(solve(&[]), None);
     }
 

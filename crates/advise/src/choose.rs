@@ -126,7 +126,7 @@ impl<'a> Assignment<'a> {
             let mut choice = Choice { object: n, proposals, traffic: Vec::new(), bytes: Vec::new(), chosen: 0 };
             for proposal in &choice.proposals {
                 let mut own = model.no_traffic();
-                model.add_traffic(&mut own, &setting, object, &proposal.layout);
+                model.add_traffic(&mut own, &setting, object, &proposal.layout, 0);
                 choice.traffic.push(own);
                 choice.bytes.push(placed_bytes(&setting, object, &proposal.layout));
             }

@@ -172,14 +172,16 @@ impl Demand {
             let fault = format!("the recording is of a machine with {nodes} nodes, this one has {}", recorded.nodes);
             return Err(AdviseError::Machine { name: machine.name.clone(), fault });
         }
-        // CPUs that waited for each node at a time.
+        // CPUs that waited for each node at a time: in all, and of each thread.
         let mut waiting = vec![0.0; self.phases * nodes];
+        let mut own = vec![0.0; rows * nodes];
         if self.source == MemorySource::Time {
             for (page, of) in uses(usage) {
                 let node = page.node.or(usage.threads[of.thread].node).filter(|&node| node < nodes);
                 let wall = usage.phases.get(of.phase).map_or(usage.wall_s, |phase| phase.wall_s);
                 if let (Some(node), true) = (node, wall > 0.0) {
                     waiting[of.phase * nodes + node] += of.memory / wall;
+                    own[(of.phase * self.threads + of.thread) * nodes + node] += of.memory / wall;
                 }
             }
         }
@@ -196,7 +198,7 @@ impl Demand {
                 None => mean(&mut recorded.cpu_nodes().map(|from| recorded.idle_ns(from, to))),
             };
             for to in 0..nodes {
-                let queue = recorded.queue_ns(waiting[phase * nodes + to]);
+                let queue = recorded.queue_ns(1.0 + waiting[phase * nodes + to] - own[row * nodes + to]);
                 self.recorded_ns[row * (nodes + 1) + to] = idle(to) + queue;
             }
             self.recorded_ns[row * (nodes + 1) + nodes] = from.map_or(recorded.local_ns(), idle);

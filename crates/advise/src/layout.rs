@@ -84,6 +84,25 @@ impl Setting<'_> {
 
     /// The node of each page that the instance lists.
     pub fn nodes(&self, layout: &Layout, object: &ObjectUse, instance: &InstanceUse) -> Vec<usize> {
+        let mut nodes = self.asked(layout, object, instance);
+        let is_placed =
+            !matches!(layout, Layout::AsRecorded | Layout::FirstTouch | Layout::ByOwner | Layout::Instances(_));
+        if is_placed && instance.pages.iter().any(|page| !self.is_whole(instance, page)) {
+            let touched = self.first_touch(object, instance);
+            for ((node, touched), page) in nodes.iter_mut().zip(touched).zip(&instance.pages) {
+                *node = if self.is_whole(instance, page) { *node } else { touched };
+            }
+        }
+        nodes
+    }
+
+    /// Whether the instance has all of the page: others stay where they are.
+    fn is_whole(&self, instance: &InstanceUse, page: &PageUse) -> bool {
+        let start = page.page * self.page_bytes;
+        start >= instance.page_offset && start + self.page_bytes <= instance.page_offset + instance.bytes
+    }
+
+    fn asked(&self, layout: &Layout, object: &ObjectUse, instance: &InstanceUse) -> Vec<usize> {
         match layout {
             Layout::AsRecorded => {
                 let touched = self.first_touch(object, instance);

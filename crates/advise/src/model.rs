@@ -82,9 +82,17 @@ impl<'a> Model<'a> {
         Traffic::new(self.demand.phases, self.demand.threads, self.latencies.nodes)
     }
 
-    /// Adds the accesses of one object under a layout.
-    pub fn add_traffic(&self, traffic: &mut Traffic, setting: &Setting<'_>, object: &ObjectUse, layout: &Layout) {
+    /// Adds the accesses of one object under a layout; its instances of fewer bytes than `least_bytes` lie where they are touched first.
+    pub fn add_traffic(
+        &self,
+        traffic: &mut Traffic,
+        setting: &Setting<'_>,
+        object: &ObjectUse,
+        layout: &Layout,
+        least_bytes: u64,
+    ) {
         for instance in &object.instances {
+            let layout = if instance.bytes < least_bytes { &Layout::FirstTouch } else { layout };
             let nodes = setting.nodes(layout, object, instance);
             for (page, node) in instance.pages.iter().zip(nodes) {
                 for of in page.by_thread.iter().filter(|of| self.demand.included[of.thread]) {

@@ -213,7 +213,7 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
     let setting = &assignment.setting;
     let local = |layout: &Layout| {
         let mut traffic = model.no_traffic();
-        model.add_traffic(&mut traffic, setting, object, layout);
+        model.add_traffic(&mut traffic, setting, object, layout, 0);
         traffic.local_share(setting.thread_nodes)
     };
     let interleave = Layout::Interleave(model.latencies.memory_nodes.clone());

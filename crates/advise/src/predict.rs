@@ -130,9 +130,19 @@ pub fn total(model: &Model<'_>, thread_nodes: &[usize], layouts: &Layouts) -> Tr
     let setting = model.setting(thread_nodes);
     let mut traffic = model.no_traffic();
     for (n, object) in model.usage.objects.iter().enumerate() {
-        model.add_traffic(&mut traffic, &setting, object, own_layout(object, layouts.of(n)));
+        let layout = own_layout(object, layouts.of(n));
+        let least_bytes = if matches!(layouts, Layouts::All(_)) { least_bytes(layout) } else { 0 };
+        model.add_traffic(&mut traffic, &setting, object, layout, least_bytes);
     }
     traffic
+}
+
+/// Instances with fewer bytes are left where they are touched first, as `numamma apply --policy` leaves them.
+fn least_bytes(layout: &Layout) -> u64 {
+    match layout {
+        Layout::Interleave(_) | Layout::Weighted(_) | Layout::Block(_) | Layout::BlockCyclic { .. } => 64 << 10,
+        _ => 0,
+    }
 }
 
 /// Stacks and thread-local memory lie with their threads, whatever the policy.

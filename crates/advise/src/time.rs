@@ -3,8 +3,8 @@
 //! ```text
 //!   time(phase)  = idle + max(longest thread, threads of a node / its CPUs, bytes of a node or link / its bandwidth)
 //!   thread       = compute + sum over nodes of misses * (idle latency + queue)
-//!   queue(node)  = contention curve at the mean number of CPUs that wait for the node
-//!   waiting CPUs = seconds that all threads wait for the node / time(phase)
+//!   queue(node)  = contention curve at the CPU of the thread and the mean number of others that wait for the node
+//!   waiting CPUs = seconds that the other threads wait for the node / time(phase)
 //! ```
 //!
 //! The last three depend on each other; they are repeated until the time stays the same.
@@ -77,7 +77,7 @@ struct Phase {
     alone_s: Vec<f64>,
     /// Their misses, by node.
     misses: Vec<f64>,
-    /// Seconds that they wait for each node at idle latency.
+    /// Seconds that they wait for each node at idle latency, as `misses`.
     idle_waiting_s: Vec<f64>,
 }
 
@@ -100,7 +100,7 @@ impl Phase {
             from: Vec::new(),
             alone_s: Vec::new(),
             misses: Vec::new(),
-            idle_waiting_s: vec![0.0; nodes],
+            idle_waiting_s: Vec::new(),
         };
         let mut links = vec![0.0; nodes * nodes];
         for thread in (0..demand.threads).filter(|&thread| demand.included[thread]) {
@@ -123,7 +123,7 @@ impl Phase {
                 let misses = more * if ns > 0.0 { misses * ns / (ns - hidden) } else { misses };
                 let wait = misses * (latencies.idle_ns(from, to) - hidden) * 1e-9;
                 of.misses.push(misses);
-                of.idle_waiting_s[to] += wait;
+                of.idle_waiting_s.push(wait);
                 alone += wait;
             }
             of.alone_s.push(alone);
@@ -133,36 +133,42 @@ impl Phase {
         of
     }
 
-    /// The time, and the thread seconds that are waited for each node.
+    /// The time, and the thread seconds that are waited for each node. A thread that comes to a node finds the others there, as if it were
+    /// not part of them (arrival theorem: Reiser and Lavenberg, 1980).
     fn settle(&self, latencies: &Latencies, otherwise: Otherwise) -> (f64, Vec<f64>) {
         let nodes = latencies.nodes;
-        let mut queue_s = vec![0.0; nodes];
-        let by_node: Vec<f64> = (0..nodes).map(|node| self.misses.iter().skip(node).step_by(nodes).sum()).collect();
+        let threads = self.alone_s.len().max(1) as f64;
+        // By thread and node, as `misses`.
+        let mut queue_s = vec![0.0; self.misses.len()];
+        let mut waiting = vec![0.0; nodes];
         let mut last = 0.0;
-        let mut waiting = self.idle_waiting_s.clone();
         for _ in 0..ROUNDS {
             let (mut time, mut on_node_s) = (self.least_s, self.others_s.clone());
-            for ((alone, misses), &from) in self.alone_s.iter().zip(self.misses.chunks_exact(nodes)).zip(&self.from) {
-                let queued = misses.iter().zip(&queue_s).map(|(misses, queue)| misses * queue).sum::<f64>();
-                time = time.max(alone + queued);
-                on_node_s[from] += alone + queued;
+            waiting.fill(0.0);
+            for (thread, (alone, &from)) in self.alone_s.iter().zip(&self.from).enumerate() {
+                let mut seconds = *alone;
+                for (node, waiting) in waiting.iter_mut().enumerate() {
+                    let at = thread * nodes + node;
+                    let queued = self.misses[at] * queue_s[at];
+                    seconds += queued;
+                    *waiting += self.idle_waiting_s[at] + queued;
+                }
+                time = time.max(seconds);
+                on_node_s[from] += seconds;
             }
             // More threads than CPUs take turns.
             let crowded = on_node_s.iter().zip(&latencies.cpus).filter(|(_, cpus)| **cpus > 0);
             let time = crowded.map(|(seconds, &cpus)| seconds / f64::from(cpus)).fold(time, f64::max);
-            for (node, waiting) in waiting.iter_mut().enumerate() {
-                *waiting = self.idle_waiting_s[node] + by_node[node] * queue_s[node];
-            }
             if (time - last).abs() <= SETTLED * time {
                 return (self.idle_s + time, waiting);
             }
             last = time;
             // In bursts, threads wait at the same time: as long as the mean one of them waits.
-            let threads = self.alone_s.len().max(1) as f64;
             let during = if otherwise.bursts { waiting.iter().sum::<f64>() / threads } else { time + self.idle_s };
-            for (node, queue) in queue_s.iter_mut().enumerate() {
-                let cpus = if during > 0.0 { (waiting[node] / during).min(threads) } else { 0.0 };
-                *queue = 0.5 * (*queue + latencies.queue_ns(cpus) * 1e-9);
+            for (at, queue) in queue_s.iter_mut().enumerate() {
+                let own = self.idle_waiting_s[at] + self.misses[at] * *queue;
+                let others = if during > 0.0 { (waiting[at % nodes] - own).max(0.0) / during } else { 0.0 };
+                *queue = 0.5 * (*queue + latencies.queue_ns((1.0 + others).min(threads)) * 1e-9);
             }
         }
         (self.idle_s + last, waiting)

@@ -40,7 +40,7 @@ fn ratios(usage: &Usage, pages: Pages, plans: &[Plan], local_share: f64) -> Vec<
         let options = Options {
             plan: Some(plan.clone()),
             pages,
-            calibration: Some(Calibration { compute_s, overlap: 1.0 }),
+            calibration: Some(Calibration { compute_s, overlap: 1.0, memory_s: 0.0 }),
             ..Options::default()
         };
         let predictions = predict(usage, &amd48(), &options).expect("predictions");

@@ -132,6 +132,7 @@ fn plans_are_within_two_percent_of_the_best() {
     }
     println!("{good} of {cases} plans are within 2 % of the best");
     println!("{within} of {predicted} times lie in their intervals");
-    assert!(f64::from(within) >= 0.95 * f64::from(predicted));
+    // 95 %, less two standard errors of so many.
+    assert!(f64::from(within) >= 0.936 * f64::from(predicted));
     assert!(f64::from(good) >= 0.95 * cases as f64);
 }

@@ -82,6 +82,81 @@ fn counts_alone_tell_ratios_and_a_measured_run_tells_the_rest() {
     assert!(calibrate(&counts, &quiet(2), &Options::default(), &[]).is_err());
 }
 
+/// Compute time leaves the queue of a node shorter than it is where memory is all that takes time.
+#[test]
+fn the_run_that_calibrates_is_predicted_as_it_was_measured() {
+    let counts = serial();
+    let first_touch = Candidate {
+        name: "first touch".into(),
+        threads: ThreadPlacement::Compact,
+        layouts: Layouts::All(Layout::FirstTouch),
+    };
+    for measured_s in [4e-3, 12e-3, 20e-3, 100e-3] {
+        let runs = [(first_touch.clone(), measured_s)];
+        let calibration = calibrate(&counts, &machine(2), &Options::default(), &runs).expect("a calibration");
+        let options = Options { calibration: Some(calibration), ..Options::default() };
+        let predictions = predict(&counts, &machine(2), &options).expect("predictions").candidates;
+        let first = predictions.iter().find(|of| of.name == "first touch").expect("a candidate");
+        assert!(is_about(first.time_s, measured_s), "{measured_s}: {} {calibration:?}", first.time_s);
+    }
+}
+
+/// One run does not tell whether its loads waited one after the other; two do.
+#[test]
+fn the_interval_holds_that_loads_may_overlap_where_one_run_calibrates() {
+    let counts = serial();
+    let run = |name: &str, layout| Candidate {
+        name: name.into(),
+        threads: ThreadPlacement::Compact,
+        layouts: Layouts::All(layout),
+    };
+    let runs = [(run("first touch", Layout::FirstTouch), 11e-3), (run("by owner", Layout::ByOwner), 10.7e-3)];
+    let low_s = |runs: &[(Candidate, f64)]| {
+        let calibration = calibrate(&counts, &quiet(2), &Options::default(), runs).expect("a calibration");
+        let options = Options { calibration: Some(calibration), ..Options::default() };
+        let predictions = predict(&counts, &quiet(2), &options).expect("predictions").candidates;
+        let worst = predictions.iter().find(|of| of.name == "interleave").expect("a candidate");
+        (worst.time_s, worst.low_s, worst.high_s)
+    };
+    // Of 11 ms memory takes 6; ten loads at once would leave 0.6, of which interleaving saves a quarter.
+    let (time, _, high) = low_s(&runs[..1]);
+    assert!(is_about(time, 9.5e-3) && high > 10.8e-3, "{time} {high}");
+    let (time, _, high) = low_s(&runs);
+    assert!(is_about(time, 10.85e-3) && high < 10.95e-3, "{time} {high}");
+}
+
+/// `apply --policy` leaves what is smaller than 64 KiB, and places whole pages only.
+#[test]
+fn policies_leave_what_apply_leaves() {
+    let with = |pages: u64, page_offset: u64| {
+        let mut counts = usage(8, MemorySource::CacheModel);
+        object(&mut counts, "private", pages, |_| 0, |_| vec![(0, 1e3)]);
+        let instance = &mut counts.objects[0].instances[0];
+        (instance.page_offset, instance.bytes) = (page_offset, pages * 4096 - 2 * page_offset);
+        let predictions = predict(&counts, &quiet(2), &Options::default()).expect("predictions").candidates;
+        predictions.iter().find(|of| of.name == "interleave").expect("a candidate").remote_share
+    };
+    assert!(with(15, 0) < 1e-9, "{}", with(15, 0));
+    assert!(is_about(with(16, 0), 0.5), "{}", with(16, 0));
+    // The first and the last page are shared with other objects.
+    assert!(is_about(with(18, 16), 8.0 / 18.0), "{}", with(18, 16));
+}
+
+/// Eight threads that are at each of two nodes half of their time: each finds three and a half others there.
+#[test]
+fn a_thread_waits_for_the_others_and_not_for_itself() {
+    let mut counts = usage(8, MemorySource::CacheModel);
+    object(&mut counts, "shared", 512, |_| 0, |_| (0..8).map(|thread| (thread, 1e3)).collect());
+    let mut machine = machine(2);
+    machine.latency_ns = vec![vec![80.0; 2]; 2];
+    machine.contention = [(1, 80.0), (9, 160.0)].map(|(cpus, latency_ns)| Contention { cpus, latency_ns }).to_vec();
+    let predictions = predict(&counts, &machine, &Options::default()).expect("predictions").candidates;
+    let time = |name: &str| predictions.iter().find(|of| of.name == name).expect("a candidate").time_s;
+    assert!(is_about(time("interleave"), 512e3 * (80.0 + 35.0) * 1e-9), "{}", time("interleave"));
+    // All on one node: seven others.
+    assert!(is_about(time("first touch"), 512e3 * (80.0 + 70.0) * 1e-9), "{}", time("first touch"));
+}
+
 /// Hardware counts 3 ms of loads where threads waited for 1 ms: three are under way at once.
 #[test]
 fn counts_with_stalls_tell_the_overlap() {

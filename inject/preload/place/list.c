@@ -173,7 +173,7 @@ void nmm_list_give(struct nmm_placed *placed)
 
 void nmm_list_take_all(void (*each)(struct nmm_placed *))
 {
-    for (uint32_t i = 0; i < nmm_place.plan->placed.count; i++) {
+    for (uint32_t i = 0, length = nmm_list_length(); i < length; i++) {
         struct nmm_placed *entry = &nmm_place.placed[i];
         if (nmm_load_acquire(&entry->state) == NMM_PLACED_LIVE && own(entry) != NULL)
             each(entry);

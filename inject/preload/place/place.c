@@ -91,10 +91,10 @@ static void sort_rules(void)
 }
 
 /* An exec keeps the pid and ends everything else. */
-static void leave_old_image(const struct nmm_plan *plan)
+static void leave_old_image(void)
 {
     const int pid = nmm_getpid();
-    for (uint32_t i = 0; i < plan->placed.count; i++) {
+    for (uint32_t i = 0, length = nmm_list_length(); i < length; i++) {
         struct nmm_placed *placed = &nmm_place.placed[i];
         uint32_t state = nmm_load_acquire(&placed->state);
         if ((state == NMM_PLACED_LIVE || state == NMM_PLACED_MOVING) && nmm_load(&placed->pid) == pid)
@@ -135,7 +135,7 @@ void nmm_place_join(void)
     nmm_process.ids_shared = nmm_ids_are_shared();
     nmm_store_release(&nmm_place.plan, plan);
     if (__atomic_fetch_add(&plan->joined, 1, __ATOMIC_RELAXED) > 0)
-        leave_old_image(plan);
+        leave_old_image();
     nmm_join_phases();
     nmm_know_main_stack(&nmm_self);
     nmm_gather_prepare();
