@@ -59,12 +59,13 @@ pub fn render(selection: &Selection, page: &Page) -> String {
         table.row(cells(selection, object, largest, reads_of_all, page));
     }
     let mut out = table.render(page.width, &page.pen);
-    if !is_exact(selection.findings) && !lacks(selection.findings, "samples") {
-        out += &page.note(COST);
-    }
     let rest =
         (selection.options.sort == Sort::Cost).then(|| cut.rest.iter().map(|object| finite(object.cost.share)).sum());
     out += &more(&cut, "object", rest, page);
+    if !is_exact(selection.findings) && !lacks(selection.findings, "samples") {
+        out += "\n";
+        out += &page.note(COST);
+    }
     out
 }
 
