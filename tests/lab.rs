@@ -223,8 +223,10 @@ fn with_caches_only_what_reaches_memory_counts() {
         assert!(matrix["caches"].as_str().is_some_and(|of| of.contains("sockets=4")), "{matrix}");
         matrix["cpus"][1]["reads"][3].as_u64().expect("a count")
     };
-    // They never stay, or from the first time on.
-    assert_eq!(counted("l1=16K:4,llc=256K:16"), 200_000);
+    // They never stay, or from the first time on. A few lines that set the memory up may be there still: it depends on where the kernel's
+    // pages lie.
+    let never = counted("l1=16K:4,llc=256K:16");
+    assert!((199_900..=200_000).contains(&never), "{never}");
     let kept = counted("l1=16K:4,l2=128K:8,llc=8M:16");
     assert!((16_000..=16_384).contains(&kept), "{kept}");
     // All but the first line of each page, and only that, is there before.
