@@ -97,3 +97,39 @@ fn the_main_thread_begins_where_it_will_be_pinned() {
     let free = apply(&[], &program);
     assert_eq!(free.out(), native, "{free}");
 }
+
+/// A new thread asks where its stack lies, and the C library allocates for that; what was served from outside of the heap went to the
+/// allocator's free when another thread opened a library at that moment, and the program was aborted.
+#[test]
+fn threads_begin_while_others_open_libraries() {
+    let place = Place::together();
+    let plug = place.compile("gcc", "plug.so", "int plug(void) { return 1; }", &["-shared", "-fPIC"]);
+    let source = r#"
+        #include <dlfcn.h>
+        #include <pthread.h>
+        #include <stdlib.h>
+        static volatile int done;
+        static void *short_lived(void *x) { free(malloc(100)); return x; }
+        static void *opens(void *name) {
+            while (!done) {
+                void *plug = dlopen(name, RTLD_NOW);
+                free(malloc(10));
+                if (plug) dlclose(plug);
+            }
+            return name;
+        }
+        int main(int argc, char **argv) {
+            pthread_t openers[2], threads[4];
+            for (int i = 0; i < 2; i++) if (pthread_create(&openers[i], 0, opens, argv[argc - 1])) return 1;
+            for (int n = 0; n < 3000; n++) {
+                for (int i = 0; i < 4; i++) if (pthread_create(&threads[i], 0, short_lived, 0)) return 2;
+                for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+            }
+            done = 1;
+            for (int i = 0; i < 2; i++) pthread_join(openers[i], 0);
+            return 0;
+        }"#;
+    let program = place.compile("gcc", "storm", source, &["-pthread", "-ldl"]);
+    let run = Run::numamma().args(["apply", "--policy", "interleave", "--"]).arg(&program).arg(&plug).run();
+    assert_eq!(run.shell_status(), 0, "{run}");
+}

@@ -20,5 +20,3 @@ void *nmm_arena_take(size_t size, size_t alignment)
 }
 
 size_t nmm_arena_size(const void *p) { return *(const size_t *)((const char *)p - sizeof(size_t)); }
-
-bool nmm_arena_is_used(void) { return nmm_load(&used) != 0; }

@@ -15,9 +15,6 @@ static inline bool nmm_arena_has(const void *p) { return (uintptr_t)p - (uintptr
 /* Zeroed memory, or NULL when it does not fit. Safe among threads and in signal handlers. */
 void *nmm_arena_take(size_t size, size_t alignment);
 
-/* Whether a block was ever taken. */
-bool nmm_arena_is_used(void);
-
 /* Size of a block of the arena. */
 size_t nmm_arena_size(const void *p);
 

@@ -187,9 +187,11 @@ static NMM_COLD void *gather(enum nmm_api api, size_t size, bool zeroed, const u
     return block;
 }
 
-/* Nothing is to be done about an allocation but to pass it on. */
-#define IS_QUICK(size) \
-    (likely((size) < nmm_load(&nmm_quick_below)) || (nmm_load(&nmm_quick_places) && nmm_is_of_no_rule(NMM_FRAME)))
+/* Nothing is to be done about an allocation but to pass it on. Scratch memory is asked for in the thread itself: another thread may
+ * write an older answer to the words that all share, and what is taken from scratch memory must not be freed on the heap. */
+#define IS_QUICK(size)                                                                                               \
+    ((likely((size) < nmm_load(&nmm_quick_below)) || (nmm_load(&nmm_quick_places) && nmm_is_of_no_rule(NMM_FRAME))) \
+        && likely(nmm_self.scratch == NULL))
 
 void *nmm_hook_malloc(size_t size)
 {
@@ -288,7 +290,7 @@ static __attribute__((noinline)) void free_slowly(void *block, const uintptr_t *
 
 void nmm_hook_free(void *block)
 {
-    if (likely(nmm_load(&nmm_quick_free))) {
+    if (likely(nmm_load(&nmm_quick_free) && nmm_self.scratch == NULL && !nmm_arena_has(block))) {
         nmm_real.free(block);
         return;
     }

@@ -45,10 +45,6 @@ extern uint32_t nmm_quick_places;
 /* Called when what they depend on has changed. */
 void nmm_find_quick(void);
 
-/* While a thread is served from its scratch memory, every allocation must look. */
-void nmm_pause_quick(void);
-void nmm_resume_quick(void);
-
 /* Looks again for what was not found: before glibc 2.34, libpthread and libdl may come by dlopen. */
 void nmm_resolve_late(void);
 

@@ -20,30 +20,24 @@ struct nmm_real nmm_real;
 
 uint64_t nmm_quick_below;
 uint32_t nmm_quick_free, nmm_quick_places;
-static uint32_t started, pauses;
+static uint32_t started, questions;
 
-/* Two threads may come here at once, and the older answer be written last. Both are right enough: an allocation that looks closer
- * than it need is only slower, one that should have looked is not placed, or serves the C library once from the heap. */
+/* Two threads may come here at once, and the older answer be written last: who has asked last answers again. Until then an allocation
+ * that looks closer than it need is only slower, and one that should have looked is not placed. Nothing else may rest on this. */
 void nmm_find_quick(void)
 {
-    const bool forwards = nmm_load_acquire(&started) && nmm_process.segment == NULL && nmm_real.malloc && nmm_real.calloc
-        && nmm_real.free && nmm_load(&pauses) == 0 && nmm_place.gathers == 0;
-    nmm_store(&nmm_quick_below, forwards ? nmm_load(&nmm_place_least) : 0);
-    nmm_store(&nmm_quick_places, forwards && nmm_place.plan != NULL && nmm_process.rules != NULL && nmm_place.everywhere_count == 0
-            && nmm_load(&nmm_place.opened) == 0);
-    nmm_store(&nmm_quick_free, forwards && !nmm_load(&nmm_placed_any) && !nmm_arena_is_used());
-}
-
-void nmm_pause_quick(void)
-{
-    __atomic_fetch_add(&pauses, 1, __ATOMIC_SEQ_CST);
-    nmm_find_quick();
-}
-
-void nmm_resume_quick(void)
-{
-    __atomic_fetch_sub(&pauses, 1, __ATOMIC_SEQ_CST);
-    nmm_find_quick();
+    uint32_t question = __atomic_add_fetch(&questions, 1, __ATOMIC_SEQ_CST), before;
+    do {
+        before = question;
+        const bool forwards = nmm_load_acquire(&started) && nmm_process.segment == NULL && nmm_real.malloc && nmm_real.calloc
+            && nmm_real.free && nmm_place.gathers == 0;
+        nmm_store(&nmm_quick_below, forwards ? nmm_load(&nmm_place_least) : 0);
+        nmm_store(&nmm_quick_places, forwards && nmm_place.plan != NULL && nmm_process.rules != NULL
+                && nmm_place.everywhere_count == 0 && nmm_load(&nmm_place.opened) == 0);
+        nmm_store(&nmm_quick_free, forwards && !nmm_load(&nmm_placed_any));
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        question = nmm_load(&questions);
+    } while (question != before);
 }
 
 static const struct nmm_symbol symbols[] = {

@@ -104,7 +104,6 @@ static __attribute__((noinline)) struct nmm_bounds own_stack(struct nmm_thread *
     uint32_t depth = nmm_allocator_enter(self, NMM_FRAME);
     self->scratch_end = scratch + scratch_bytes;
     self->scratch = scratch;
-    nmm_pause_quick();
 
     pthread_attr_t attributes;
     void *low;
@@ -114,7 +113,6 @@ static __attribute__((noinline)) struct nmm_bounds own_stack(struct nmm_thread *
             bounds = (struct nmm_bounds){(uintptr_t)low, (uintptr_t)low + size};
         /* Not destroyed: all that would be freed is scratch. */
     }
-    nmm_resume_quick();
     self->scratch = NULL;
     nmm_allocator_leave(self, depth);
     nmm_syscall(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&before, 0, sizeof before, 0, 0);
