@@ -4,7 +4,7 @@
 //! changes; once from where all are touched first and once from all interleaved, since two objects on two nodes can be in each
 //! other's way. Then each takes the simplest layout that costs the run no more than 1 % in all.
 
-use numamma_findings::ObjectUse;
+use numamma_findings::{ObjectUse, share_error};
 
 use crate::evidence::memory;
 use crate::layout::{Layout, Setting};
@@ -83,9 +83,7 @@ pub fn weigh(model: &Model<'_>) -> Vec<Weight> {
     let weigh = |object: &ObjectUse| {
         let share = of(object) / all;
         let samples = uses(object);
-        // Of a share of 0 or 1, as if one sample more were elsewhere.
-        let near = share.clamp(1.0 / (samples_of_all + 2) as f64, 1.0 - 1.0 / (samples_of_all + 2) as f64);
-        let error = 1.96 * (near * (1.0 - near) / samples_of_all.max(1) as f64).sqrt();
+        let error = share_error(samples, samples_of_all);
         let pages: usize = object.instances.iter().map(|instance| instance.pages.len()).sum();
         let bytes: u64 = object.instances.iter().map(|instance| instance.bytes).sum();
         let standing = match () {
@@ -95,7 +93,7 @@ pub fn weigh(model: &Model<'_>) -> Vec<Weight> {
             () if !model.demand.is_exact() && samples < FEWEST_SAMPLES => Standing::FewSamples,
             () => Standing::Open,
         };
-        Weight { share, error: (!model.demand.is_exact()).then_some(error), samples, standing }
+        Weight { share, error: error.filter(|_| !model.demand.is_exact()), samples, standing }
     };
     model.usage.objects.iter().map(weigh).collect()
 }

@@ -145,10 +145,10 @@ impl Demand {
             let wall = usage.phases.get(phase).map_or(usage.wall_s, |of| of.wall_s);
             let work = &self.work_s[phase * self.threads..][..self.threads];
             let longest = work.iter().copied().fold(0.0, f64::max);
-            // More threads than CPUs: they wait for each other's CPUs, which is the recorded machine's matter.
             let crowded = work.iter().sum::<f64>() / usage.cpus.max(1) as f64;
             *idle = (wall - longest.max(crowded)).max(0.0);
-            // More threads than CPUs wait for each other's CPUs. As many wait for those of other programs, or for each other.
+            // Where there are more threads than CPUs, they wait for each other's CPUs, which depends on the recorded machine. Where there
+            // are as many, they wait for CPUs of other programs, or for each other.
             let workers = work.iter().filter(|&&seconds| seconds > WORKS * longest).count();
             match workers.cmp(&usage.cpus.max(1)) {
                 Ordering::Greater => {
@@ -257,9 +257,9 @@ impl Demand {
                 share(self.crowded_s)
             ));
         }
-        let mut assume = |text: &str| self.assumptions.push(text.to_owned());
         if usage.phases.len() < 2 {
-            assume("The run has one phase: a serial part is taken to overlap with other threads.");
+            let one = "The run has one phase: a serial part is taken to overlap with other threads.";
+            self.assumptions.push(one.to_owned());
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::policy::words;
 use crate::target::file_name;
 
 /// Local share from which on an object lies well.
-const LIES_WELL: f64 = 0.9;
+pub const LIES_WELL: f64 = 0.9;
 
 /// Facts about an object that its diagnosis uses.
 #[derive(Clone, Copy, Debug)]

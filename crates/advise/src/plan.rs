@@ -5,13 +5,13 @@ use numamma_plan::{Object, Pin, Plan, Predicted};
 use numamma_topology::MachineModel;
 
 use crate::choose::{Assignment, SIMPLER, Standing, Weight, weigh};
-use crate::diagnose::{Case, line, sentence};
+use crate::diagnose::{Case, LIES_WELL, line, sentence};
 use crate::error::AdviseError;
 use crate::extrapolate::extrapolate;
 use crate::layout::Layout;
-use crate::map::{Placing, map};
 use crate::model::Model;
 use crate::options::{Options, ThreadPlacement};
+use crate::page_map::{Placing, page_map};
 use crate::policy::{objects, words};
 use crate::predict::{Layouts, by_samples, prediction, total, workers};
 use crate::stability::{Stability, stability};
@@ -112,7 +112,7 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     };
     let toml = text(&plan, &planned, &findings);
     let now = Placing { thread_nodes: &now_nodes, layouts: &now_layouts };
-    let map = map(&model, &findings.objects, now, Placing { thread_nodes: nodes, layouts: &layouts });
+    let map = page_map(&model, &findings.objects, now, Placing { thread_nodes: nodes, layouts: &layouts });
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings }, map })
 }
 
@@ -244,6 +244,7 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
         Standing::Cold => Verdict::Cold,
         Standing::Small => Verdict::Small,
         Standing::FewSamples => Verdict::Unknown,
+        Standing::Open if *layout == Layout::FirstTouch && local[0] < LIES_WELL => Verdict::NoGain,
         Standing::Open if *layout == Layout::FirstTouch => Verdict::Right,
         Standing::Open if named.is_none() => Verdict::Unplaceable,
         Standing::Open if stable.confidence < STABLE => Verdict::Weak,

@@ -45,9 +45,6 @@ const GUESS_DOWN: f64 = 1.0 / 16.0;
 /// The code that accesses an object may be so many times as fast beside other code as it is taken to be. Fitted on random programs of even
 /// seeds (`make judge JUDGE=--even`).
 const SPEED: f64 = 2.0;
-/// The same where induction variables counted: of two random programs of odd seeds whose shares were stated on a busy machine, one was off by
-/// this factor but a tenth.
-const COUNTED_SPEED: f64 = 1.5;
 /// An instruction that accesses several objects, one after the other, may be so many times as fast on one as on another: one lies in a
 /// cache, another in memory. Its samples tell of time.
 const MIXED_SPEED: f64 = 8.0;
@@ -233,13 +230,9 @@ impl Accuracy {
         // of the accesses is far from that of the time, much rests on how fast code is.
         let of_time = crate::statistics::ratio(of.all.cost as f64, counters.data.cost as f64);
         let mixed = sums.mixed / self.weight;
-        // Rounds that an induction variable counted do not hang on speed; windows do.
-        let (factor, apart) = match counters.data.followed > 0.0 && counters.data.cost > 0 {
-            true => (SPEED, share - of_time),
-            false => (COUNTED_SPEED, 0.0),
-        };
-        let speed = off_by_speed(share, factor);
-        let speed = speed.hypot(mixed).hypot(apart);
+        // Rounds that an induction variable counted do not rest on time.
+        let apart = if counters.data.followed > 0.0 && counters.data.cost > 0 { share - of_time } else { 0.0 };
+        let speed = off_by_speed(share, SPEED).hypot(mixed).hypot(apart);
         Some(estimate.hypot(speed).min(share.max(1.0 - share)))
     }
 
@@ -353,8 +346,8 @@ mod tests {
         let linear = Z * (2.5_f64.powi(2) + 12.5 + 17.5_f64.powi(2)).sqrt() / 200.0;
         // Four times as many without a basis: 300 of 500. A sixteenth: 103.125 of 106.25, which is farther away.
         let guess = 103.125 / 106.25 - 0.75;
-        // A tenth slower than it is taken to be. Instruction 2 eight times as fast on one of two objects: 8/9 of 100 accesses, not 1/2.
-        let speed = off_by_speed(0.75, COUNTED_SPEED).hypot((8.0 / 9.0 - 0.5) * 100.0 / 200.0);
+        // Twice as fast or as slow as it is taken to be. Instruction 2 eight times as fast on one of two objects: 8/9 of 100 accesses, not 1/2.
+        let speed = off_by_speed(0.75, SPEED).hypot((8.0 / 9.0 - 0.5) * 100.0 / 200.0);
         let expected = linear.hypot(guess).hypot(speed);
         let error = accuracy.error(0, &counters).unwrap();
         assert!((error - expected).abs() < 1e-12, "{error} {expected}");
@@ -473,7 +466,7 @@ mod tests {
             accuracy.sum_up();
             accuracy.error(0, &counters).unwrap()
         };
-        let speed = off_by_speed(0.75, COUNTED_SPEED);
+        let speed = off_by_speed(0.75, SPEED);
         assert!((error(0) - speed).abs() < 1e-12, "{}", error(0));
         // Half as many in the first are 75 of 125; twice as many in the second leave it 150 of 250.
         let expected = 0.15_f64.hypot(0.15).hypot(speed);

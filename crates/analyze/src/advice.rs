@@ -8,7 +8,6 @@ use numamma_findings::{Advice, Pattern};
 use numamma_trace::ObjectKind;
 use rustc_hash::FxHashMap;
 
-use crate::counters::Count;
 use crate::detail::{GroupPage, TouchPlace, distinct, touch_place};
 use crate::groups::Group;
 use crate::instances::Shared;
@@ -36,13 +35,7 @@ struct Foreign {
 }
 
 /// The advice for a group, if there is any.
-pub fn advice(
-    tables: &Tables,
-    group: &Group,
-    threads: &FxHashMap<i32, Count>,
-    pages: &[GroupPage],
-    shared: &Shared,
-) -> Option<Advice> {
+pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shared) -> Option<Advice> {
     let placed_by_runtime = matches!(group.kind, ObjectKind::Stack | ObjectKind::Tls);
     if placed_by_runtime || group.is_unknown_objects() || is_spread(pages) {
         return None;
@@ -77,10 +70,6 @@ pub fn advice(
     let share = ratio(foreign as f64, known as f64);
     let is_recycled = 2 * recycled > foreign;
     let (kind, remedy) = remedy(&shared.whole, group.touched > 1, is_recycled)?;
-    let remedy = match producer(tables, threads).filter(|_| kind == "interleave") {
-        Some(writer) => format!("T{writer} writes, others read: keep them on one node, or interleave its pages"),
-        None => remedy.to_owned(),
-    };
     let at = match (place, is_recycled) {
         ((function, ..), _) if function.is_empty() => String::new(),
         ((function, _, 0, _), false) => format!(" (in {})", crate::groups::short_function(function)),
@@ -125,22 +114,6 @@ fn remedy(pattern: &Pattern, several: bool, recycled: bool) -> Option<(&'static 
         "shared" | "mixed" => Some(("interleave", "all threads use all of it; interleave its pages")),
         _ => None,
     }
-}
-
-/// The worker that makes nearly all writes, if others read what it writes a few times. Of what is written once and read all the time,
-/// such as a table that one thread sets up, nothing is to be said of the writer.
-fn producer(tables: &Tables, threads: &FxHashMap<i32, Count>) -> Option<i32> {
-    const NEARLY_ALL: f64 = 0.95;
-    let mut workers: FxHashMap<i32, (f64, f64)> = FxHashMap::default();
-    for (&thread, count) in threads {
-        let (reads, writes) = workers.entry(tables.worker(thread)).or_default();
-        *reads += count.reads;
-        *writes += count.writes;
-    }
-    let writes: f64 = workers.values().map(|(_, writes)| writes).sum();
-    let (&worker, &(_, own)) = workers.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1).then(b.0.cmp(a.0)))?;
-    let others: f64 = workers.iter().filter(|(other, _)| **other != worker).map(|(_, (reads, _))| reads).sum();
-    (own >= NEARLY_ALL * writes && (writes..10.0 * writes).contains(&others)).then_some(worker)
 }
 
 /// Whether its pages lie on several nodes already.

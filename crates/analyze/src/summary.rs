@@ -7,6 +7,7 @@ use numamma_findings::{
     Accesses, CallSite, Controls, Cost, Findings, Lifetime, Loss, MemoryAccesses, MissingTable, Object, Overhead,
     Process, Remote, Run, Sampler, Samples, Site, Thread, ThreadShare, Trace, TraceWindows, VERSION, WITHOUT_ACCESS,
 };
+use numamma_symbols::origin::is_library_source;
 use numamma_trace::{CodeRow, Dataset, FrameRow, LossKind, ObjectRow, ProcessRow, SiteRow, ThreadRow, TraceError};
 use rustc_hash::FxHashMap;
 
@@ -26,9 +27,6 @@ use crate::workers;
 
 /// Kind, module, and address in it, of a call that allocates.
 type Place = (String, String, i64, String);
-
-/// Parts of the paths of the C++ and the Rust library's sources, as `numamma-symbols` has them for call sites.
-const LIBRARY_SOURCES: [&str; 4] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/", "/hashbrown-"];
 
 /// Tables whose size is bounded by what was sampled.
 #[derive(Debug)]
@@ -140,8 +138,7 @@ impl Tables {
     /// The function of an address that the user wrote: the innermost one, unless that is the C++ or the Rust library's, inlined there.
     pub fn own_code(&self, process: i32, ip: i64) -> Option<&CodeRow> {
         let functions = self.code.get(&(process, ip))?;
-        let is_library = |row: &&CodeRow| LIBRARY_SOURCES.iter().any(|part| row.file.contains(part));
-        functions.iter().find(|row| !is_library(row)).or(functions.first())
+        functions.iter().find(|row| !is_library_source(&row.file)).or(functions.first())
     }
 
     /// The variable that a site's pointers were stored in, if known.
@@ -306,7 +303,7 @@ fn object(
                 }
             },
         },
-        advice: advice(tables, group, &count.threads, pages, &shared),
+        advice: advice(tables, group, pages, &shared),
         line_sharing: cache_lines::sharing(&count.lines, counters.data.cost),
         pattern: shared.whole,
         instance_patterns: shared.instances,

@@ -24,8 +24,7 @@ use crate::detail::pages_by_group;
 use crate::groups::GroupId;
 use crate::pages::{PageKey, PageNodes, SMALL, page_key};
 use crate::phases::Phases;
-use crate::summary::order;
-use crate::workers::workers;
+use crate::summary::{Tables, order};
 
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
@@ -44,7 +43,7 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
     let pages = pages_by_group(tables, groups, counters, touches, &nodes);
     let order = order(groups, counters, &pages);
     let markers = dataset.read::<MarkerRow>()?;
-    let workers = Workers::new(&tables.threads);
+    let workers = Workers::new(tables);
     let mut phases = Phases::new(dataset.meta(), &markers, workers.count);
     let mut costs = Costs::default();
     dataset.visit(|rows: &mut Vec<SampleRow>| {
@@ -178,16 +177,16 @@ struct Workers {
 }
 
 impl Workers {
-    fn new(threads: &[ThreadRow]) -> Self {
-        let mut known: FxHashMap<(i32, usize), usize> = FxHashMap::default();
+    fn new(tables: &Tables) -> Self {
+        let mut numbers: FxHashMap<i32, usize> = FxHashMap::default();
         let mut process = Vec::new();
-        let mut number = |(row, worker): (&ThreadRow, usize)| {
-            *known.entry((row.process, worker)).or_insert_with(|| {
+        let number = |row: &ThreadRow| {
+            *numbers.entry(tables.worker(row.thread)).or_insert_with(|| {
                 process.push(row.process.max(0) as usize);
                 process.len() - 1
             })
         };
-        let of_thread: Vec<usize> = threads.iter().zip(workers(threads)).map(&mut number).collect();
+        let of_thread: Vec<usize> = tables.threads.iter().map(number).collect();
         Self { of_thread, count: process.len(), process }
     }
 

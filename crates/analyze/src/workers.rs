@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 const LATE: i64 = 1_000_000;
 
 /// The worker of each thread, in the order of the rows: the lowest number that is free in its process when it starts.
-pub fn workers(threads: &[ThreadRow]) -> Vec<usize> {
+fn workers(threads: &[ThreadRow]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..threads.len()).collect();
     order.sort_by_key(|&n| (threads[n].start_time, threads[n].thread));
     // By process: when each worker's last thread ended.

@@ -492,6 +492,18 @@ mod tests {
     }
 
     #[test]
+    fn predictions_of_whole_policies_know_the_least_size() {
+        for command in [&["numamma", "apply", "--policy", "interleave", "--", "x"][..], &["numamma", "try", "dir", "--", "x"]] {
+            let least = match Arguments::parse_from(command).command {
+                Command::Apply(apply) => apply.min_size,
+                Command::Try(tried) => tried.min_size,
+                _ => unreachable!(),
+            };
+            assert_eq!(least, numamma_plan::WHOLE_LEAST_BYTES, "{command:?}");
+        }
+    }
+
+    #[test]
     fn addresses_are_hexadecimal() {
         assert_eq!(range("0x1000-0x1fff"), Ok(0x1000..=0x1fff));
         assert_eq!(range("7F00-7f00"), Ok(0x7f00..=0x7f00));

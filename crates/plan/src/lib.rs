@@ -31,4 +31,4 @@ pub use places::{Places, Unit};
 pub use resolve::{Files, resolve};
 pub use size::{format_size, parse_size};
 pub use snippet::snippet;
-pub use whole::WHOLE_POLICIES;
+pub use whole::{WHOLE_LEAST_BYTES, WHOLE_POLICIES};

@@ -8,6 +8,9 @@ use crate::size::parse_size;
 /// Ways to write one.
 pub const WHOLE_POLICIES: &str = "first-touch, interleave[=NODES], weighted[=NODES], block[=NODES], block-cyclic=SIZE, bind=NODES or preferred=NODES";
 
+/// Size of the smallest objects that one policy for all places, where the user does not say otherwise.
+pub const WHOLE_LEAST_BYTES: u64 = 64 << 10;
+
 impl Plan {
     /// One policy for all static variables, heap blocks and mappings of at least `least` bytes. NODES as in plans: `all`,
     /// `with-cpus`, `memory-only`, `0-3,5`.

@@ -57,10 +57,15 @@ const WRAPPERS: [&str; 16] = [
     "zrealloc",
 ];
 
+/// True for a source file of the C++ or the Rust library.
+pub fn is_library_source(source: &str) -> bool {
+    SOURCES.iter().any(|part| source.contains(part))
+}
+
 /// Whether a frame is a library's: the C, C++ or Rust library's, a compiler's run time's.
 pub fn is_library(module: &str, function: &str, source: &str) -> bool {
     let module = module.rsplit('/').next().unwrap_or_default();
-    SOURCES.iter().any(|part| source.contains(part))
+    is_library_source(source)
         || LIBRARIES.iter().any(|name| module.starts_with(name))
         || FUNCTIONS.iter().any(|name| function.starts_with(name))
         || returns_std(function)

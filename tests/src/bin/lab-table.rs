@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use numamma_tests::random::Random;
 use numamma_tests::simulated::{Lab, POLICIES, Predicted, Program, Reached, plan, predict};
 use numamma_tests::validation::fixed_work;
 use numamma_tests::{build, skip, turns};
@@ -132,14 +133,8 @@ fn programs(dir: &Path) -> Vec<Program> {
 
 /// Text that does not repeat itself, and a part of it.
 fn inputs(dir: &Path) {
-    let mut state = 88_172_645_463_325_252_u64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    let lines = (0..50_000).map(|_| format!("{} {:x}\n", random() % 1_000_000, random() >> 40));
+    let mut random = Random::new(0);
+    let lines = (0..50_000).map(|_| format!("{} {:x}\n", random.below(1_000_000), random.bits() >> 40));
     let numbers = lines.collect::<String>();
     fs::write(dir.join("short"), &numbers[..1 << 17]).expect("write the input");
     fs::write(dir.join("numbers"), numbers).expect("write the input");

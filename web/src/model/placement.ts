@@ -104,6 +104,7 @@ export function verdict(o: ObjectAdvice): string {
     advised: o.policy,
     weak: `${o.policy}, weak`,
     right: "stays: lies well",
+    "no-gain": "stays: no place is 1 % better",
     cold: "stays: hardly accessed",
     small: "stays: caches hold it",
     unknown: "stays: too few samples",

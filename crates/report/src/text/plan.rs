@@ -110,8 +110,8 @@ fn policy(object: &ObjectAdvice, page: &Page) -> Cell {
     match object.verdict {
         Verdict::Advised => Cell::new(clean(&object.policy, page.pen.unicode)).style(Style::Bold),
         Verdict::Weak => Cell::new(format!("{} (weak)", clean(&object.policy, page.pen.unicode))).style(Style::Warn),
-        Verdict::Right if object.local_now >= 0.9 => Cell::new("left: it lies well"),
-        Verdict::Right => Cell::new("left: no place is 1 % better"),
+        Verdict::Right => Cell::new("left: it lies well"),
+        Verdict::NoGain => Cell::new("left: no place is 1 % better"),
         Verdict::Cold => Cell::new("left: hardly accessed"),
         Verdict::Small => Cell::new("left: caches hold it"),
         Verdict::Unknown => {

@@ -21,7 +21,7 @@ pub struct Placing<'a> {
 }
 
 /// The map of threads, and of the objects whose place matters, in the order of their advice.
-pub fn map(model: &Model<'_>, advice: &[ObjectAdvice], now: Placing<'_>, planned: Placing<'_>) -> PlacementMap {
+pub fn page_map(model: &Model<'_>, advice: &[ObjectAdvice], now: Placing<'_>, planned: Placing<'_>) -> PlacementMap {
     let included = (0..model.usage.threads.len()).filter(|&thread| model.demand.included[thread]);
     let nodes = |thread| ThreadNodes { thread, now: now.thread_nodes[thread], planned: planned.thread_nodes[thread] };
     let matters = advice.iter().filter(|advice| advice.memory_share >= COLD);
