@@ -184,7 +184,10 @@ fn sites_add_up() {
         let object = &list(&report, "objects")[site["object"].as_u64().unwrap() as usize];
         // Its threads cannot have used it for longer than it was there.
         let used = object["cost"]["seconds"].as_f64().unwrap() / report["run"]["threads"].as_f64().unwrap();
-        assert!(used > 0.0 && lived > used && lived <= wall, "lived {lived} s of {wall} s, used for {used} s by each thread");
+        assert!(
+            used > 0.0 && lived > used && lived <= wall,
+            "lived {lived} s of {wall} s, used for {used} s by each thread"
+        );
         assert_eq!(site["lifetime"]["min_s"], site["lifetime"]["max_s"], "there was one: {site}");
         assert_eq!(object["name"], name);
         assert_eq!(object["nodes"], site["nodes"]);

@@ -186,6 +186,34 @@ fn threads_of_openmp_that_wait_for_the_last() {
     }
 }
 
+/// The run time of LLVM asks an object for its flag, looks for tasks and reads the clock while it waits.
+#[test]
+fn threads_wait_in_the_run_time_of_llvm() {
+    if !skip::installed("clang") {
+        return skip::missing("threads_wait_in_the_run_time_of_llvm", "clang");
+    }
+    let source = "int main(void) {
+            for (int n = 0; n < 3; n++) {
+                #pragma omp parallel
+                {
+                    #pragma omp single
+                    rest();
+                }
+            }
+            return 0;
+        }";
+    let place = Place::alone();
+    let program = place.compile("clang", "program", &format!("{MAIN}\n{source}"), &["-fopenmp"]);
+    let run = place.record().env("OMP_NUM_THREADS", "2").env("KMP_BLOCKTIME", "infinite");
+    run.arg(&program).run().success();
+    let report = Report::of(&place.dataset());
+    let waits = report.waiting.as_ref().expect("a wait");
+    let waited: f64 = waits.places.iter().map(|of| of.seconds).sum();
+    // One of two threads waits at any time. Its samples in what the loop calls went to its stack and to objects of the run time.
+    let charged: f64 = report.threads.iter().map(|of| of.cost_s).sum();
+    assert!(waited > 1.0 && charged < 0.03 * waited, "{charged} s beside {waited} s: {waits:?}");
+}
+
 /// gfortran's flush is a fence.
 #[test]
 fn a_fortran_loop_with_a_flush() {

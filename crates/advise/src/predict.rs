@@ -140,7 +140,9 @@ pub fn total(model: &Model<'_>, thread_nodes: &[usize], layouts: &Layouts) -> Tr
 /// Instances with fewer bytes are left where they are touched first, as `numamma apply --policy` leaves them.
 fn least_bytes(layout: &Layout) -> u64 {
     match layout {
-        Layout::Interleave(_) | Layout::Weighted(_) | Layout::Block(_) | Layout::BlockCyclic { .. } => numamma_plan::WHOLE_LEAST_BYTES,
+        Layout::Interleave(_) | Layout::Weighted(_) | Layout::Block(_) | Layout::BlockCyclic { .. } => {
+            numamma_plan::WHOLE_LEAST_BYTES
+        }
         _ => 0,
     }
 }

@@ -36,8 +36,7 @@ struct Foreign {
 
 /// The advice for a group, if there is any.
 pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shared) -> Option<Advice> {
-    let placed_by_runtime = matches!(group.kind, ObjectKind::Stack | ObjectKind::Tls);
-    if placed_by_runtime || group.is_unknown_objects() || is_spread(pages) {
+    if group.kind == ObjectKind::Stack || group.is_unknown_objects() || is_spread(pages) {
         return None;
     }
     if distinct(pages) * tables.page_bytes < CACHED_BYTES || (group.touched > 1 && group.bytes < PLACED_BYTES) {
@@ -69,6 +68,20 @@ pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shar
     let (place, _) = toucher.places.iter().max_by(by_place)?;
     let share = ratio(foreign as f64, known as f64);
     let is_recycled = 2 * recycled > foreign;
+    if group.kind == ObjectKind::Tls {
+        return Some(Advice {
+            kind: "allocate-in-user".into(),
+            text: format!(
+                "the C library zeroes thread-local memory in the thread that creates the others: T{thread} touches its pages first, but other threads use them: \
+                 let each thread allocate a buffer of this size itself"
+            ),
+            thread: thread.max(0) as usize,
+            function: String::new(),
+            file: String::new(),
+            line: 0,
+            share,
+        });
+    }
     let (kind, remedy) = remedy(&shared.whole, group.touched > 1, is_recycled)?;
     let at = match (place, is_recycled) {
         ((function, ..), _) if function.is_empty() => String::new(),

@@ -493,7 +493,9 @@ mod tests {
 
     #[test]
     fn predictions_of_whole_policies_know_the_least_size() {
-        for command in [&["numamma", "apply", "--policy", "interleave", "--", "x"][..], &["numamma", "try", "dir", "--", "x"]] {
+        for command in
+            [&["numamma", "apply", "--policy", "interleave", "--", "x"][..], &["numamma", "try", "dir", "--", "x"]]
+        {
             let least = match Arguments::parse_from(command).command {
                 Command::Apply(apply) => apply.min_size,
                 Command::Try(tried) => tried.min_size,

@@ -461,7 +461,7 @@ pub struct InstancePattern {
 /// What to do about an object that lies where one thread touched it first, and that others use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// `initialise-in-parallel`, `initialise-in-user`, `interleave` or `plan`.
+    /// `initialise-in-parallel`, `initialise-in-user`, `allocate-in-user`, `interleave` or `plan`.
     pub kind: String,
     /// One sentence for people.
     pub text: String,

@@ -13,6 +13,7 @@ use crate::clock::counts::evidence::{Clock, Sample};
 use crate::clock::lift::STACK_POINTER;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
+use crate::clock::run_time::is_run_time;
 use crate::code_places::CodePlaces;
 use crate::exact::{Counts, Emulated, Traced};
 use crate::filter::{Filter, Verdict};
@@ -392,6 +393,15 @@ impl Session {
             self.push_unknown(taken, ip, Rule::Unreadable);
             return;
         };
+        if let Some(head) = self.waiting_caller(process, place, stack) {
+            if let Some(taken) = taken {
+                let ip = head.wrapping_add(located.bias);
+                let place = self.place(process, ip);
+                self.code_places.note(process, ip, place);
+                self.push_unknown(taken, ip, Rule::SpinWait);
+            }
+            return;
+        }
         let machine = Machine::new(general, registers.flags, located.bias, self.tasks.threads[thread].pointer);
         let mut found = std::mem::take(&mut self.found);
         let stretch = self.trace_windows.then(|| self.find_stretch(process, ip));
@@ -549,6 +559,14 @@ impl Session {
     pub fn share_of_data_samples(&self, samples: u64) -> f64 {
         // Blocks with a basis have samples at instructions without access, too.
         (samples as f64 / self.data_samples.max(1) as f64).min(1.0)
+    }
+
+    /// Where a thread of a run time of OpenMP waits that stands in a function which its loop calls: the loop's first instruction.
+    fn waiting_caller(&mut self, process: ProcessId, place: Option<(PathId, u64)>, stack: &[u8]) -> Option<u64> {
+        let (path, vaddr) = place.filter(|(path, _)| is_run_time(self.modules.path(*path)))?;
+        let back = u64::from_le_bytes(*stack.first_chunk()?);
+        let (caller, back) = self.place(process, back)?;
+        (caller == path).then(|| self.code.waiting_caller(&mut self.modules, path, [vaddr, back]))?
     }
 
     fn push_unknown(&mut self, taken: Taken, ip: u64, rule: Rule) {

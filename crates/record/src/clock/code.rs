@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::counts::{Factors, Learnt};
 use super::lift::{Code, Op};
 use super::rules::Recovery;
+use super::run_time;
 use crate::modules::ModuleStore;
 use crate::space::mappings::PathId;
 
@@ -94,6 +95,19 @@ impl CodeCache {
         self.in_memory(pid, ip)
     }
 
+    /// The first instruction of the loop that waits and that calls the code at `vaddr` of a run time of OpenMP, which returns to `back`: all
+    /// of them addresses of the file.
+    pub fn waiting_caller(&mut self, modules: &mut ModuleStore, path: PathId, [vaddr, back]: [u64; 2]) -> Option<u64> {
+        let called = self.in_file(modules, path, vaddr, 0)?;
+        if !run_time::is_a_question(&called.unit.borrow().code) {
+            return None;
+        }
+        // Behind the call.
+        let located = self.in_file(modules, path, back, 0)?;
+        let code = &located.unit.borrow().code;
+        code.ops[located.index.checked_sub(1)?].spin.map(|head| code.ops[head as usize].ip)
+    }
+
     /// What the instruction at `ip` does to memory; writing, if it does both. Its function is not decoded: most pages are
     /// touched first by code that no sample is in.
     pub fn access(&mut self, modules: &mut ModuleStore, pid: i32, ip: u64, place: Option<(PathId, u64)>) -> Access {
@@ -136,7 +150,11 @@ impl CodeCache {
         }
         let module = modules.get(path)?;
         let bytes = module.text_at(start, (end - start) as usize)?;
-        let unit = Unit::new(Code::decode(bytes, start, true));
+        let mut code = Code::decode(bytes, start, true);
+        if run_time::is_run_time(modules.path(path)) {
+            run_time::mark(&mut code);
+        }
+        let unit = Unit::new(code);
         self.functions.insert((path, start), unit.clone());
         Some(unit)
     }

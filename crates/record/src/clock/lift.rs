@@ -175,6 +175,8 @@ pub struct Code {
     pub ops: Vec<Op>,
     /// False for a window whose start alone is a known boundary: what comes before an instruction is not known.
     pub whole: bool,
+    /// Of a run time of OpenMP, all of whose loops with a `pause` wait.
+    pub is_run_time: bool,
 }
 
 impl Code {
@@ -201,7 +203,7 @@ impl Code {
         super::spin::mark(&mut ops, bytes, start);
         // It stays for the whole recording.
         ops.shrink_to_fit();
-        let mut code = Self { ops, whole };
+        let mut code = Self { ops, whole, is_run_time: false };
         for target in targets {
             if let Some(n) = code.index(target) {
                 code.ops[n].leader = true;

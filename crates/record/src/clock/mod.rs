@@ -18,5 +18,6 @@ mod frame;
 pub mod lift;
 pub mod machine;
 pub mod rules;
+pub mod run_time;
 mod spin;
 pub mod tick;

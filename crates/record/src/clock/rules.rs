@@ -69,7 +69,7 @@ pub fn accesses(
         return Rule::SpinWait;
     }
     if let Some(head) = code.ops[at].spin
-        && recovery.spins.entry(head).or_default().waits(code, at, machine)
+        && (code.is_run_time || recovery.spins.entry(head).or_default().waits(code, at, machine))
     {
         return Rule::SpinWait;
     }

@@ -74,7 +74,7 @@ fn successors(window: &[Op], n: usize) -> [Option<usize>; 2] {
 }
 
 /// The instructions that are on a way from the first of a window to its last.
-fn members(window: &[Op]) -> Vec<bool> {
+pub fn members(window: &[Op]) -> Vec<bool> {
     let (mut ahead, mut back) = (vec![false; window.len()], vec![false; window.len()]);
     (ahead[0], back[window.len() - 1]) = (true, true);
     let mut changed = true;
