@@ -263,3 +263,16 @@ end program
         report.lines.iter().filter(|of| of.function.contains("wait_for")).map(|of| of.cost.seconds).sum();
     assert!(waited > 0.02 && charged < 0.05 * waited, "{charged} s beside {told:?}");
 }
+
+/// The clock of the vdso reads its data again while the kernel writes it, which is next to never.
+#[test]
+fn reading_the_clock_is_no_wait() {
+    let source = "int main(void) {
+            struct timespec now; long sum = 0;
+            for (int n = 0; n < 20000000; n++) { clock_gettime(CLOCK_MONOTONIC, &now); sum += now.tv_nsec; }
+            return sum == 0;
+        }";
+    let report = record(source, &["-O1"]);
+    let (share, place) = waiting(&report);
+    assert!(share < 0.02 && report.samples.recorded > 20, "{share} in {place}: {:?}", report.samples);
+}

@@ -10,7 +10,7 @@ use super::counts::{Factors, Learnt};
 use super::lift::{Code, Op};
 use super::rules::Recovery;
 use super::run_time;
-use crate::modules::ModuleStore;
+use crate::modules::{ModuleStore, VDSO};
 use crate::space::mappings::PathId;
 
 /// Functions longer than this are decoded in a window (generated tables, bad symbols).
@@ -153,6 +153,10 @@ impl CodeCache {
         let mut code = Code::decode(bytes, start, true);
         if run_time::is_run_time(modules.path(path)) {
             run_time::mark(&mut code);
+        }
+        if modules.path(path) == VDSO {
+            // The clock reads its data again while the kernel writes it, which it hardly ever does.
+            code.ops.iter_mut().for_each(|op| op.spin = None);
         }
         let unit = Unit::new(code);
         self.functions.insert((path, start), unit.clone());
