@@ -127,9 +127,9 @@ impl<'a> Selection<'a> {
         if is_exact(self.findings) || lacks(self.findings, "samples") { String::new() } else { text }
     }
 
-    /// A number about cost; `None` where the samples could not be read.
-    pub fn cost(&self, number: f64) -> Option<f64> {
-        (!lacks(self.findings, "samples")).then_some(number)
+    /// A value that follows from the samples; `None` if they could not be read.
+    pub fn from_samples<T>(&self, value: T) -> Option<T> {
+        (!lacks(self.findings, "samples")).then_some(value)
     }
 
     /// Share of an object, line or thread in what the recording measures: cost, or accesses where they were counted.
