@@ -64,6 +64,14 @@ impl Plan {
 mod tests {
     use super::*;
 
+    /// `--min-size` of `apply` and `try`.
+    #[test]
+    fn objects_below_the_least_size_are_left() {
+        let bytes = |least: u64| Plan::whole("interleave", least).map(|mut plan| plan.objects.remove(0).bytes);
+        let bytes = bytes(64 << 10).expect("a plan");
+        assert!(!bytes.contains(&(60 << 10)) && bytes.contains(&(64 << 10)) && bytes.contains(&(68 << 10)));
+    }
+
     #[test]
     fn policies_are_written_in_short() {
         let policy = |text: &str| Plan::whole(text, 0).map(|mut plan| plan.objects.remove(0).policy);
