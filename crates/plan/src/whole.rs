@@ -13,7 +13,7 @@ impl Plan {
     /// `with-cpus`, `memory-only`, `0-3,5`.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The fault in the text.
     pub fn whole(policy: &str, least: u64) -> Result<Self, String> {
         let wrong = || format!("\"{policy}\": one of {WHOLE_POLICIES}");
         let (name, argument) = match policy.split_once('=') {
