@@ -96,7 +96,7 @@ impl Setting<'_> {
         nodes
     }
 
-    /// Whether the instance has all of the page: others stay where they are.
+    /// True if the instance has all of the page: others stay where they are.
     fn is_whole(&self, instance: &InstanceUse, page: &PageUse) -> bool {
         let start = page.page * self.page_bytes;
         start >= instance.page_offset && start + self.page_bytes <= instance.page_offset + instance.bytes

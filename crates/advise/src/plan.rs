@@ -26,7 +26,7 @@ const STABLE: f64 = 0.9;
 pub struct PlanAdvice {
     /// The plan.
     pub plan: Plan,
-    /// What reports show; its text holds the same plan.
+    /// Findings for reports; their text holds the same plan.
     pub findings: PlanFindings,
     /// Where threads and pages are, without the plan and under it.
     pub map: PlacementMap,
@@ -46,7 +46,7 @@ pub struct Planned {
 /// Plans.
 ///
 /// # Errors
-/// What is missing or wrong, in one line.
+/// The missing or wrong input, in one line.
 pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<PlanAdvice, AdviseError> {
     let (usage, notes) = extrapolate(usage, options.thread_count)?;
     let usage = usage.as_ref();
@@ -171,7 +171,7 @@ fn can_be_had(model: &Model<'_>, assignment: &Assignment<'_>, weights: &[Weight]
         chosen[choice.object] = choice.proposals[choice.chosen].layout.clone();
     }
     let is_had = |n: usize| {
-        // What is hardly accessed may lie anywhere.
+        // Objects with few accesses may lie on any node.
         let lies_alike = |id: &usize| {
             objects.iter().position(|of| of.id == *id).is_some_and(|at| {
                 chosen[at] == chosen[n] || matches!(weights[at].standing, Standing::Cold | Standing::Small)

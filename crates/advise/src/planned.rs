@@ -74,7 +74,7 @@ fn is_module(rule: &Object, object: &ObjectUse) -> bool {
     rule.module.is_none() || rule.module.as_deref().map(file_name) == object.module.as_deref().map(file_name)
 }
 
-/// Whether a place that a plan names is this one; what it leaves out may be anything.
+/// True if a place that a plan names is this one; what it leaves out may be anything.
 fn is_site(rule: &Site, own: &Site) -> bool {
     match (rule, own) {
         (Site::Source { function, line }, Site::Source { function: own_function, line: own_line }) => {

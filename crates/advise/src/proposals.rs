@@ -22,7 +22,7 @@ const EXPLAINED: f64 = 0.8;
 const ALL_BUT_NOISE: f64 = 0.95;
 /// A map needs owners of this part of the pages: in an object that all share, a few neighbours agree by chance.
 const MOSTLY: f64 = 0.4;
-/// What chance may gain, in nats: a pattern that is not there passes in one of 20 cases at most.
+/// Gain that chance may have, in nats: a pattern that is not there passes in one of 20 cases at most.
 const CHANCE: f64 = 3.0;
 /// Parts of a shared range of a map on each node, so that accesses of neighbouring pages meet different nodes.
 const SHARED_PARTS: u64 = 4;
@@ -90,7 +90,7 @@ fn by_range(
     all
 }
 
-/// Whether blocks are more than chance. Where ranges of owners are known, with this local share, blocks must explain them, and each
+/// True if blocks are more than chance. Where ranges of owners are known, with this local share, blocks must explain them, and each
 /// page is evidence against owners of pages drawn at random; else each block is one piece of evidence.
 fn is_real(evidence: &Evidence, owners: Option<f64>, blocks: &Blocks) -> bool {
     let nodes = blocks.nodes.len();

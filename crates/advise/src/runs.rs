@@ -112,7 +112,7 @@ fn shortest(evidence: &Evidence, owned: f64) -> Vec<Run> {
     runs
 }
 
-/// Whether the order of owners is no accident: hardly more runs than nodes, or neighbours follow each other more often than owners
+/// True if the order of owners is no accident: hardly more runs than nodes, or neighbours follow each other more often than owners
 /// drawn at random would in one of a thousand cases. `owners` without repetitions.
 pub fn is_orderly(owners: &[usize], nodes: usize) -> bool {
     // One range for each node, and one more at each end.

@@ -25,7 +25,7 @@ pub struct GroupPage {
     /// Accesses that reach memory, where that is known.
     pub memory: f64,
     pub first_touch: Option<Touch>,
-    /// Whether it was first touched as memory of an object that lay there before.
+    /// True if it was first touched as memory of an object that lay there before.
     pub recycled: bool,
 }
 
@@ -73,7 +73,7 @@ pub fn pages_by_group(
     all
 }
 
-/// Whether a touch from before an object's time was one of memory that another object had. What a call that allocates
+/// True if a touch from before an object's time was one of memory that another object had. What a call that allocates
 /// touches itself (the zeros of calloc, the allocator's header) is nobody's object yet.
 fn is_of_another(tables: &Tables, touch: &Touch) -> bool {
     let kind = touch.object.and_then(|object| ObjectKind::from_name(&tables.objects[object as usize].kind));
@@ -198,7 +198,7 @@ impl Numbering {
     }
 }
 
-/// Whether an instance's pages are told apart from those of others of its group.
+/// True if an instance's pages are told apart from those of others of its group.
 pub fn is_paged(group: &Group, tables: &Tables, object: usize) -> bool {
     group.touched == 1 || tables.objects[object].bytes as u64 >= tables.page_bytes
 }

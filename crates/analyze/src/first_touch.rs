@@ -1,4 +1,4 @@
-//! Who touched each page first.
+//! First touches of pages, with their threads.
 //!
 //! A page gets its memory at the first fault that writes: one that reads maps the shared page of zeros and places nothing.
 //! For an object that lives in memory which others used before it (a
@@ -22,7 +22,7 @@ pub struct Touch {
     pub ip: i64,
     /// The call by which the program came there, if that is in a run-time library; else 0.
     pub caller: i64,
-    /// Whether it only read.
+    /// True if it only read.
     pub read: bool,
     /// Number of the page in the address space.
     pub page: u64,

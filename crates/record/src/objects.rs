@@ -54,7 +54,7 @@ pub(crate) struct Extent {
     pub end: u64,
     /// When it was made, if others may have been there before.
     pub since: i64,
-    /// Whether others may come to lie in it: heap blocks in a mapping or in the allocator's memory.
+    /// True if others may come to lie in it: heap blocks in a mapping or in the allocator's memory.
     pub shared: bool,
 }
 
@@ -74,7 +74,7 @@ impl Extent {
     }
 }
 
-/// Whether a file is a library that we have put into the program.
+/// True if a file is a library that we have put into the program.
 pub(crate) fn is_ours(path: &str) -> bool {
     path.ends_with("/libnumamma.so") || path.ends_with("/libnumamma_hooks.so")
 }
