@@ -40,6 +40,13 @@ pub struct Proposal {
 pub fn proposals(model: &Model<'_>, setting: &Setting<'_>, object: &ObjectUse) -> Vec<Proposal> {
     let memory = &model.latencies.memory_nodes;
     let mut all = vec![(0, Layout::FirstTouch)];
+    if object.instances.iter().any(|instance| instance.blocks > 0) {
+        // Of blocks that share their pages, a plan can only say in which part of the heap each is allocated.
+        if object.kind == "heap" {
+            all.push((2, Layout::Gather(memory.clone())));
+        }
+        return all.into_iter().map(|(rank, layout)| Proposal { layout, rank }).collect();
+    }
     let evidence = Evidence::new(setting, object, &model.demand.included);
     let by_node = accesses(setting, &object.instances);
     let mut homes = [Affinity::MostAccesses, Affinity::LeastCost]

@@ -15,7 +15,7 @@ pub struct PageKey {
     /// Number of the instance, or [`SMALL`].
     pub instance: u32,
     /// The process of a page that small instances share; else 0.
-    process: i32,
+    pub process: i32,
     /// Number from the start of the instance; of a page that small instances share, in the address space.
     pub page: u64,
 }
