@@ -41,6 +41,23 @@ fn shared_allocators_are_tracked() {
     }
 }
 
+/// tcmalloc allocates when it is asked for the first time how large a block is, which a rule for all blocks asks of each: without end.
+#[test]
+fn blocks_of_shared_allocators_are_placed() {
+    for allocator in ["jemalloc", "tcmalloc", "tcmalloc_minimal", "mimalloc"] {
+        let place = Place::together();
+        let flags = ["-Wl,--no-as-needed".to_owned(), format!("-l{allocator}")];
+        if place.try_compile("gcc", "program", MAKES, &[&flags[0], &flags[1]]).shell_status() != 0 {
+            skip::missing("blocks_of_shared_allocators_are_placed", allocator);
+            continue;
+        }
+        let plan = place.path("plan.toml");
+        fs::write(&plan, "version = 1\n[[object]]\nheap = \"*\"\npolicy = \"interleave\"\n").expect("write a plan");
+        let run = Run::numamma().arg("apply").arg(&plan).arg("--").arg(place.path("program")).run();
+        assert_eq!((run.shell_status(), run.out().trim()), (7, "made"), "{allocator}: {run}");
+    }
+}
+
 /// They bring operators of C++ of their own, which do not call malloc.
 #[test]
 fn shared_allocators_are_tracked_in_cpp() {

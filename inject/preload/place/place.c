@@ -188,6 +188,9 @@ static void own_pages(uintptr_t *low, uintptr_t *high)
 void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame)
 {
     uint32_t instance;
+    /* What the allocator allocates for itself is not the program's. */
+    if (unlikely(nmm_load(&nmm_self.busy)) && nmm_is_nested(&nmm_self, (uintptr_t)frame))
+        return;
     if (unlikely(nmm_load(&nmm_place.opened)))
         nmm_look_for_library(frame[1]);
     if (bytes < nmm_place.least || nmm_place.plan == NULL)
@@ -195,7 +198,7 @@ void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame)
     const uint32_t rule = nmm_match(NMM_TARGET_HEAP, bytes, frame, &instance);
     if (rule == NMM_NO_RULE)
         return;
-    const size_t usable = nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : bytes;
+    const size_t usable = nmm_usable_size(block, frame);
     uintptr_t low = (uintptr_t)block, high = low + (usable > bytes ? usable : bytes);
     own_pages(&low, &high);
     nmm_place_pages(rule, low, high - low, (uintptr_t)block, -1);
@@ -276,7 +279,7 @@ void nmm_place_end_labels(uintptr_t block)
     if (block >= nmm_load(&nmm_labels_high))
         return;
     const bool told = nmm_real.malloc_usable_size != NULL && is_allocators((const void *)nmm_real.malloc_usable_size);
-    const size_t bytes = told ? nmm_real.malloc_usable_size((void *)block) : 1;
+    const size_t bytes = told ? nmm_usable_size((void *)block, NMM_FRAME) : 1;
     nmm_labels_end(block, block + bytes, end_label);
 }
 
