@@ -133,7 +133,7 @@ impl Placement {
         let processes = header.joined.load(Relaxed);
         if processes == 0 {
             remarks.push(
-                "no process of the program took the plan: it may be statically linked, or executed under another user"
+                "no process of the program took the plan: it may be statically linked, executed under another user, or in a sandbox that hides /dev/shm"
                     .into(),
             );
         }

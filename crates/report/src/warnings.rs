@@ -247,7 +247,7 @@ impl fmt::Display for Warning {
                 f.write_str(if *sanitizer {
                     "a sanitizer must load its own allocator first"
                 } else {
-                    "the recording library was not loaded there (static or set-user-id program?)"
+                    "the recording library was not loaded there (a static or set-user-id program, or a sandbox that hides /dev/shm?)"
                 })
             }
             Self::HeapOff { objects, cost } => {

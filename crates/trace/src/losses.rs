@@ -50,7 +50,7 @@ loss_kinds! {
         "record without the program's sandbox, if it can be switched off";
     Overwritten = "objects_overwritten",
         "Objects whose release was not seen, ended when another took their address.",
-        "a consequence of heap_ring_full or of an allocator inside the program; see those";
+        "where heap_ring_full stands beside it, follow that; else the program releases memory unseen, as with an allocator of its own: such objects end when another takes their address";
     UntrackedProcess = "untracked_process",
         "Processes whose allocations were not seen because the library was not loaded (static, setuid or 32-bit program, or cleared environment), or because another program put them under a filter of system calls (seccomp) and executed them.",
         "link the program dynamically, keep LD_PRELOAD and NUMAMMA_SEGMENT in its environment, and record without the sandbox";
@@ -107,7 +107,7 @@ loss_kinds! {
         "record each such program by itself";
     UnknownCode = "code_unreadable",
         "Samples in code whose bytes could not be read.",
-        "keep the program's files in place until the recording ends";
+        "keep the program's files in place until the recording ends; of code that a just-in-time compiler has changed or dropped since, nothing is left to read";
 }
 
 /// Counts by kind of loss; what is zero is absent.
