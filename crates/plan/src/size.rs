@@ -1,13 +1,15 @@
-//! Sizes as people write them: `64 KiB`, `2 MiB`, `4096`.
+//! Sizes as people write them: `64 KiB`, `64K`, `2 MiB`, `4096`.
 
 const UNITS: [(&str, u64); 5] = [("", 1), ("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+/// As most commands of the system understand them.
+const SHORT: [(&str, u64); 3] = [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
 
 /// Bytes; `None` if it is no size or has more than 63 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
+    let (_, factor) = UNITS.iter().chain(&SHORT).find(|(name, _)| *name == unit.trim())?;
     number.parse::<u64>().ok()?.checked_mul(*factor).filter(|&bytes| i64::try_from(bytes).is_ok())
 }
 
@@ -30,6 +32,7 @@ mod tests {
         }
         assert_eq!(parse_size("4096"), Some(4096));
         assert_eq!(parse_size("64KiB"), Some(65536));
+        assert_eq!(parse_size("64K"), Some(65536));
         assert_eq!(format_size(0), "0 B");
     }
 

@@ -142,6 +142,7 @@ fn of_instances(object: &Object) -> String {
             let threads = units::plural(of.threads, "thread");
             format!("private, each of {} has one of {threads}", units::plural(judged, "instance"))
         }
+        [of] if judged == 1 => one(of),
         [of] => format!("{} in each of {}", one(of), units::plural(judged, "instance")),
         several => {
             let part = |of: &InstancePattern| format!("{} in {}", one(of), units::grouped(of.instances));
@@ -254,6 +255,7 @@ mod tests {
         assert_eq!(of(&[("private", 37, 4)]), "private, each of 37 instances has one of 4 threads");
         assert_eq!(of(&[("private", 37, 1)]), "private, all of one thread");
         assert_eq!(of(&[("block", 12, 4)]), "block 1 MiB in each of 12 instances");
+        assert_eq!(of(&[("block", 1, 4)]), "block 1 MiB");
         assert_eq!(of(&[("private", 30, 4), ("shared", 7, 4)]), "private in 30, shared in 7 of 37 instances");
     }
 }
