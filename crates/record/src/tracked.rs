@@ -7,9 +7,13 @@ use rustc_hash::FxHashMap;
 
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
-use crate::space::mappings::{Mapping, MappingKind};
+use crate::space::mappings::{InMemory, Mapping, MappingKind};
 use crate::space::{Label, Live, LiveObjects};
 use crate::tasks::{ProcessId, ThreadId};
+
+/// Flags of mmap. Where neither is set, it was mremap.
+const MAP_SHARED: u64 = libc::MAP_SHARED as u64;
+const MAP_PRIVATE: u64 = libc::MAP_PRIVATE as u64;
 
 /// A release that may be taken back, by a word about the same address.
 #[derive(Debug, Default)]
@@ -86,8 +90,10 @@ impl Session {
         }
         let thread = self.thread_of(pid, tid, time);
         let process = self.tasks.process_of(thread);
-        // What the thread's last event released is released for good, unless this one takes it back.
-        let tentative = match self.tentative.is_empty() {
+        // What the thread's last event released is released for good, unless this one takes it back. A call stack is defined
+        // before the event that has it.
+        let is_definition = matches!(event, Event::Stack { .. });
+        let tentative = match self.tentative.is_empty() || is_definition {
             true => Tentative::default(),
             false => self.tentative.remove(&thread).unwrap_or_default(),
         };
@@ -168,10 +174,14 @@ impl Session {
                 self.marks |= wanted;
             }
             Event::Unfree { address } => self.take_back(process, tentative.of(address)),
-            Event::Map { address, length, file_backed, stack, .. } => {
+            Event::Map { address, length, file_backed, stack, flags, .. } => {
                 self.unmap(process, address, length, time);
-                if !file_backed {
-                    self.no_file_at(process, address, address.saturating_add(length), time);
+                let end = address.saturating_add(length);
+                // mremap does not know what it maps, and the kernel does not tell: it is what lay where it comes from.
+                let is_remap = flags & (MAP_SHARED | MAP_PRIVATE) == 0;
+                let moves = is_remap && self.shared_moves(process, tentative.address, (address, end), time);
+                if !moves && !file_backed && flags & MAP_SHARED == 0 {
+                    self.nothing_shared_at(process, address, end, time);
                 }
                 self.map(process, thread, address, length, stack, time);
             }
@@ -302,6 +312,7 @@ impl Session {
         let kind = SiteKind::Mmap;
         let mut removed = Vec::new();
         for (addr, object) in self.live(process, kind).remove_range(address, end) {
+            let memory = self.in_memory.of(process).get(&addr).copied();
             let row = self.released(process, kind, addr, object, time);
             let pieces: Vec<(u64, u64)> = [addr, end]
                 .into_iter()
@@ -318,6 +329,9 @@ impl Session {
             removed.push(Released { kind, addr, object, row, bytes, lived });
             if row.is_some() {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
+                let piece = |of: InMemory, at: u64| InMemory { offset: of.offset + (at - addr), ..of };
+                let in_memory = pieces.iter().filter_map(|&(start, _)| Some((start, piece(memory?, start))));
+                self.in_memory.of(process).extend(in_memory);
             }
         }
         removed
@@ -343,17 +357,30 @@ impl Session {
         }
     }
 
-    /// Memory of no file lies at `low..high`. Where a file was mapped, it has been unmapped.
-    fn no_file_at(&mut self, process: ProcessId, low: u64, high: u64, time: i64) {
+    /// Memory that processes share was moved by mremap, or has another size. False if it was other memory.
+    fn shared_moves(&mut self, process: ProcessId, from: u64, (low, high): (u64, u64), time: i64) -> bool {
+        let mappings = &mut self.tasks.processes[process].space.mappings;
+        let Some((_, mapping)) = mappings.find(from).filter(|(_, mapping)| mapping.memory.is_some()) else {
+            return false;
+        };
+        let (mapping, offset) = (*mapping, mappings.in_memory(from).map_or(0, |of| of.offset));
+        let replaced = mappings.insert(low, Mapping { end: high, offset, from: time, ..mapping });
+        self.unmapped_unseen(process, &replaced, time);
+        true
+    }
+
+    /// Memory that is the process's own, and of no file, lies at `low..high`. Where other was mapped, that has been unmapped.
+    fn nothing_shared_at(&mut self, process: ProcessId, low: u64, high: u64, time: i64) {
         let path = self.modules.intern("//anon");
         let mappings = &mut self.tasks.processes[process].space.mappings;
-        let files = mappings.over(low, high).filter(|(_, mapping)| mapping.is_file());
+        let is_other = |mapping: &Mapping| mapping.is_file() || mapping.memory.is_some();
+        let files = mappings.over(low, high).filter(|(_, mapping)| is_other(mapping));
         let pieces: Vec<(u64, Mapping)> =
             files.map(|(at, mapping)| (at.max(low), Mapping { end: mapping.end.min(high), ..*mapping })).collect();
         let mut replaced = Vec::new();
         for (start, old) in pieces {
-            let anonymous =
-                Mapping { kind: MappingKind::Anonymous, path, executable: false, offset: 0, from: time, ..old };
+            let kind = MappingKind::Anonymous;
+            let anonymous = Mapping { kind, path, executable: false, offset: 0, from: time, memory: None, ..old };
             replaced.extend(mappings.insert(start, anonymous));
         }
         self.unmapped_unseen(process, &replaced, time);
@@ -366,7 +393,7 @@ impl Session {
         if high <= low || [&space.heap, &space.maps].iter().any(|of| of.find(low).is_some_and(contains)) {
             return;
         }
-        self.no_file_at(process, low, high, time);
+        self.nothing_shared_at(process, low, high, time);
         self.unmap(process, low, high - low, time);
         self.end_blocks(process, low, high, time);
         self.names_end(process, low, high - low, time);
@@ -382,7 +409,10 @@ impl Session {
             self.stacks.revived(object.stack, bytes, lived);
             self.live(process, kind).insert(addr, object);
             if let Some(row) = row {
-                self.touched.of(process).insert((kind, addr));
+                match kind {
+                    SiteKind::Heap => drop(self.touched.of(process).insert((kind, addr))),
+                    SiteKind::Mmap => self.note_mapping(process, addr),
+                }
                 self.sink.take_back(row);
             }
         }

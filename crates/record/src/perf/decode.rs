@@ -41,6 +41,16 @@ pub enum Source {
     },
 }
 
+/// Memory that processes share, as the kernel tells it from others: a file, or one that the kernel has made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SharedMemory {
+    /// Major and minor number.
+    pub device: (u32, u32),
+    pub inode: u64,
+    /// Tells files apart that had the same inode one after the other.
+    pub generation: u64,
+}
+
 /// A record, with the time at which the kernel made it.
 #[derive(Debug, PartialEq)]
 pub enum Record {
@@ -82,6 +92,8 @@ pub enum Record {
         offset: u64,
         prot: u32,
         path: String,
+        /// What is mapped, if other processes can map it too and see what is written.
+        shared: Option<SharedMemory>,
     },
     Name {
         time: i64,
@@ -133,6 +145,8 @@ const MMAP2: u32 = 10;
 const LOST_SAMPLES: u32 = 13;
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
+/// A build id stands in place of device and inode.
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 const ABI_NONE: u64 = 0;
 const ABI_64: u64 = 2;
 
@@ -168,6 +182,7 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
             offset: u64_at(body, 24)?,
             prot: u32_at(body, 56)?,
             path: text(body.get(64..body.len().checked_sub(32)?)?),
+            shared: shared_memory(misc, body),
         },
         COMM => Record::Name {
             time: time()?,
@@ -190,6 +205,20 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
         THROTTLE => Record::Throttled,
         _ => return None,
     })
+}
+
+/// What a record of a mapping is of, unless writing makes a copy.
+fn shared_memory(misc: u16, body: &[u8]) -> Option<SharedMemory> {
+    let flags = u32_at(body, 60)?;
+    if misc & MISC_MMAP_BUILD_ID != 0 || flags & libc::MAP_SHARED as u32 == 0 {
+        return None;
+    }
+    let memory = SharedMemory {
+        device: (u32_at(body, 32)?, u32_at(body, 36)?),
+        inode: u64_at(body, 40)?,
+        generation: u64_at(body, 48)?,
+    };
+    (memory.inode != 0).then_some(memory)
 }
 
 fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
