@@ -421,10 +421,11 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use numamma_trace::DatasetWriter;
+    use numamma_trace::{DatasetWriter, NONE};
     use numamma_wire::Api;
 
     use super::*;
+    use crate::perf::decode::{Record, SharedMemory};
     use crate::sink::Sink;
     use crate::space::Space;
 
@@ -472,6 +473,49 @@ mod tests {
             session.event(160, 7, 7, &Event::Ununmap { address: taken_back, length: 4096 });
             assert_eq!(counted(&session)[1].2, freed, "{address:x} {taken_back:x}");
         }
+    }
+
+    /// Where each object of the first process lies in memory that processes share: numbers, offsets, and bytes.
+    fn shared(session: &mut Session) -> Vec<(i32, i64, i64)> {
+        let mut rows = session.present_objects(0, 1000);
+        rows.extend(session.sink.objects.clone());
+        rows.sort_by_key(|row| (row.start_time, row.addr));
+        rows.iter().map(|row| (row.shared, row.shared_offset, row.bytes)).collect()
+    }
+
+    fn maps(session: &mut Session, time: i64, address: u64, memory: Option<u64>) {
+        let (len, offset, path) = (0x8000, 0x3000, "/dev/zero (deleted)".to_owned());
+        let shared = memory.map(|inode| SharedMemory { device: (0, 1), inode, generation: 0 });
+        session.record(Record::Map { time, pid: 7, start: address, len, offset, prot: 3, path, shared });
+        let flags = if memory.is_some() { MAP_SHARED } else { MAP_PRIVATE };
+        let map = Event::Map { address, length: len, prot: 3, file_backed: false, stack: 6, offset, flags };
+        session.event(time + 1, 7, 7, &map);
+        session.touch(0, 0, address + 0x4000, time + 2);
+    }
+
+    /// Also of what is left of a mapping, and of one that has moved; not of what is mapped there afterwards.
+    #[test]
+    fn an_object_says_where_it_lies_in_shared_memory() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut session = session(&dir);
+        maps(&mut session, 110, 0x10_0000, Some(99));
+        assert_eq!(shared(&mut session), [(0, 0x3000, 0x8000)]);
+        session.event(120, 7, 7, &Event::Unmap { address: 0x10_0000, length: 0x2000, tentative: true });
+        assert_eq!(shared(&mut session), [(0, 0x3000, 0x8000), (0, 0x5000, 0x6000)]);
+        session.event(130, 7, 7, &Event::Unmap { address: 0x10_2000, length: 0x6000, tentative: true });
+        session.event(131, 7, 7, &Event::Stack { hash: 8, frames: Vec::new(), cut: false });
+        let (address, length, flags) = (0x20_0000, 0xa000, libc::MAP_ANONYMOUS as u64);
+        session.event(
+            132,
+            7,
+            7,
+            &Event::Map { address, length, prot: 0, file_backed: false, stack: 8, offset: 0, flags },
+        );
+        session.touch(0, 0, address, 133);
+        assert_eq!(shared(&mut session)[2..], [(0, 0x5000, 0xa000)]);
+        maps(&mut session, 140, 0x20_0000, None);
+        maps(&mut session, 150, 0x30_0000, Some(98));
+        assert_eq!(shared(&mut session)[3..], [(0, 0xd000, 0x2000), (NONE, 0, 0x8000), (1, 0x3000, 0x8000)]);
     }
 
     /// What a stray pointer of the program may have written.

@@ -356,6 +356,44 @@ mod tests {
         [vec![head], words].concat().iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
+    /// A mapping of /dev/zero with these flags, as the kernel reports it.
+    fn mapping(misc: u32, flags: u64) -> Vec<u8> {
+        let name = u64::from_ne_bytes(*b"/zero\0\0\0");
+        let words = [
+            7 | 7 << 32,
+            0x10_0000,
+            0x8000,
+            0x3000,
+            1 | 5 << 32,
+            99,
+            12,
+            3 | flags << 32,
+            name,
+            7 | 7 << 32,
+            500,
+            0,
+            1,
+        ];
+        let head = u64::from(MMAP2) | u64::from(misc) << 32 | ((words.len() as u64 + 1) * 8) << 48;
+        [&[head], &words[..]].concat().iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn memory_that_processes_share_has_device_inode_and_generation() {
+        let shared = |misc, flags| {
+            let mut records = Vec::new();
+            decode(&mapping(misc, flags), &HashMap::new(), &mut records);
+            match records.pop() {
+                Some(Record::Map { start: 0x10_0000, offset: 0x3000, time: 500, shared, .. }) => shared,
+                other => panic!("{other:?}"),
+            }
+        };
+        let memory = SharedMemory { device: (1, 5), inode: 99, generation: 12 };
+        assert_eq!(shared(0, libc::MAP_SHARED as u64), Some(memory));
+        assert_eq!(shared(0, libc::MAP_PRIVATE as u64), None);
+        assert_eq!(shared(u32::from(MISC_MMAP_BUILD_ID), libc::MAP_SHARED as u64), None);
+    }
+
     #[test]
     fn samples_bring_the_bytes_of_the_stack() {
         let sources = HashMap::from([(77, Source::Clock)]);
