@@ -40,6 +40,10 @@ pub struct Proposal {
 pub fn proposals(model: &Model<'_>, setting: &Setting<'_>, object: &ObjectUse) -> Vec<Proposal> {
     let memory = &model.latencies.memory_nodes;
     let mut all = vec![(0, Layout::FirstTouch)];
+    if model.are_nodes_unknown() {
+        all.push((2, Layout::Interleave(memory.clone())));
+        return all.into_iter().map(|(rank, layout)| Proposal { layout, rank }).collect();
+    }
     let evidence = Evidence::new(setting, object, &model.demand.included);
     let by_node = accesses(setting, &object.instances);
     let mut homes = [Affinity::MostAccesses, Affinity::LeastCost]

@@ -127,6 +127,19 @@ fn processes_that_ran_at_once_are_one_run() {
     assert!(at_once.findings.assumptions.iter().any(says), "{:?}", at_once.findings.assumptions);
     assert_eq!(predict(&counts, &machine(4), &Options::default()).expect("predictions").threads, 4);
 
+    // Who runs where is not known, so that nothing can be bound to the node of its users.
+    let mut owned = usage(4, MemorySource::CacheModel);
+    object(&mut owned, "blocks", 1024, |_| 0, |page| vec![((page / 256) as usize, 100.0)]);
+    for (n, thread) in owned.threads.iter_mut().enumerate() {
+        (thread.process, thread.to_s) = (n, 10.0);
+    }
+    let policy = |threads| {
+        let options = Options { threads, ..Options::default() };
+        plan(&owned, &machine(4), &options).expect("a plan").plan.objects[0].policy.clone()
+    };
+    assert_eq!(policy(ThreadPlacement::Best), Policy::Interleave(Nodes::All));
+    assert_eq!(policy(ThreadPlacement::Scatter), Policy::Block(Nodes::All));
+
     for (n, thread) in counts.threads.iter_mut().enumerate() {
         (thread.from_s, thread.to_s) = (n as f64, n as f64 + 1.0);
     }
