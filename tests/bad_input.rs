@@ -285,6 +285,90 @@ fn check_spoilt(dataset: &Path, what: &str) {
     }
 }
 
+/// A report of the recording without a table, in this form.
+fn without(place: &Place, table: &str, options: &[&str]) -> String {
+    let dataset = copy(place);
+    fs::remove_file(dataset.join(table).with_extension("parquet")).unwrap();
+    Run::report(&dataset).args(options).env("COLUMNS", "200").run().success().out()
+}
+
+/// Fields of a CSV report that have these names, of all rows.
+fn fields<'a>(csv: &'a str, names: &[&str]) -> Vec<&'a str> {
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = rows.next().expect("a header");
+    let index =
+        |name: &&str| header.iter().position(|of| of == name).unwrap_or_else(|| panic!("no {name}: {header:?}"));
+    let columns: Vec<usize> = names.iter().map(index).collect();
+    rows.flat_map(|row| columns.iter().map(|&column| row[column]).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn a_missing_table_is_null_in_json() {
+    let place = Place::together();
+    let json = |table: &str, by: &str| -> serde_json::Value {
+        serde_json::from_str(&without(&place, table, &["--format", "json", "--by", by])).expect("JSON")
+    };
+    let report = json("samples", "object");
+    assert!(report["version"].is_number() && report["samples"].is_null(), "{report}");
+    for field in ["cost", "accesses", "samples", "remote"] {
+        assert_eq!(report["objects"][0].get(field), Some(&serde_json::Value::Null), "{field}: {report}");
+    }
+    assert!(report["run"]["threads"].is_number() && report["threads"][0]["cost_s"].is_null(), "{report}");
+    assert!(report.get("pages").is_none() && report.get("nodes").is_none(), "{report}");
+    let pages = json("samples", "page");
+    assert!(pages["pages"][0]["page"].is_number() && pages["pages"][0]["samples"].is_null(), "{pages}");
+    let nodes = json("samples", "node");
+    assert!(nodes["nodes"][0]["pages"].is_number() && nodes["nodes"][0]["samples"].is_null(), "{nodes}");
+    let report = json("threads", "object");
+    assert!(report["version"].is_number(), "{report}");
+    assert_eq!(report["run"].get("threads"), Some(&serde_json::Value::Null), "{report}");
+}
+
+#[test]
+fn a_missing_table_leaves_fields_of_csv_empty() {
+    let place = Place::together();
+    let cost = ["samples", "cost_seconds", "cost_share"];
+    let more = ["cost_error", "reads", "writes", "access_share", "access_error", "access_basis", "remote_reads"];
+    let more = [&more[..], &["remote_writes", "remote_share", "threads", "block_bytes", "period_bytes", "confidence"]];
+    let of_objects = [&cost[..], &more.concat()].concat();
+    for (by, names) in [
+        ("object", &of_objects[..]),
+        ("site", &cost),
+        ("thread", &["cost_seconds", "cost_share", "cost_error"]),
+        ("page", &["samples", "threads", "owner", "owner_share"]),
+        ("node", &["samples", "threads"]),
+    ] {
+        let csv = without(&place, "samples", &["--format", "csv", "--by", by, "--top", "5"]);
+        let unknown = fields(&csv, names);
+        assert!(!unknown.is_empty() && unknown.iter().all(|field| field.is_empty()), "{by}: {unknown:?}\n{csv}");
+        assert!(csv.split([',', '\n']).all(|field| !["-0", "-0.0"].contains(&field)), "{by}: {csv}");
+    }
+    for by in ["object", "thread", "page", "node"] {
+        let csv = without(&place, "threads", &["--format", "csv", "--by", by]);
+        assert_eq!(csv.lines().count(), 1, "nothing can be attributed: {by}: {csv}");
+    }
+    let sites = without(&place, "threads", &["--format", "csv", "--by", "site"]);
+    let unknown = fields(&sites, &cost);
+    assert!(!unknown.is_empty() && unknown.iter().all(|field| field.is_empty()), "{sites}");
+}
+
+#[test]
+fn a_missing_table_is_no_number_in_text() {
+    let place = Place::together();
+    for by in ["object", "site", "thread", "page", "node"] {
+        let text = without(&place, "samples", &["--by", by]);
+        assert!(text.contains("  samples   not known\n"), "{by}: {text}");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for title in ["Cost", "Time", "Samples", "Access", "Reads", "Writes"] {
+            assert!(!words.contains(&title), "{title} in {by}: {text}");
+        }
+        assert!(!words.iter().any(|word| ["-0", "0.0", "-0.0"].contains(word)), "{by}: {text}");
+    }
+    let text = without(&place, "threads", &[]);
+    let run = text.lines().find(|line| line.starts_with("  run ")).expect("the run");
+    assert!(!run.contains("thread") && text.contains("threads and their samples cannot be shown"), "{text}");
+}
+
 #[test]
 fn a_page_replaces_nothing_but_a_page() {
     let place = Place::together();

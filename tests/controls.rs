@@ -109,7 +109,7 @@ fn a_stretch_of_time() {
     assert_eq!(report["losses"].as_array().map(Vec::len), Some(0), "a thread outside is no loss: {report:#}");
 }
 
-/// Whether functions can be watched here.
+/// True if functions can be watched here.
 fn may_watch(test: &str) -> bool {
     if !skip::is_root() {
         skip::skipped(test, "only root watches functions");

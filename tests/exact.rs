@@ -8,7 +8,7 @@ use numamma_trace::{Dataset, TraceRow};
 
 const SIGSEGV: i32 = 11;
 
-/// Whether the emulator is there.
+/// True if the emulator is there.
 fn applies(test: &str) -> bool {
     let there = skip::installed("qemu-x86_64");
     if !there {

@@ -12,7 +12,7 @@ enum By {
     Hooks,
 }
 
-/// Whether what a test needs is there.
+/// True if what a test needs is there.
 fn applies(test: &str, tool: &str) -> bool {
     let there = skip::installed(tool);
     if !there {

@@ -8,7 +8,7 @@ use numamma_tests::{Place, Run, addresses, build, skip, traces};
 
 const FLAG: &str = "-fsanitize=thread";
 
-/// Whether gcc has what such programs are linked with.
+/// True if gcc has what such programs are linked with.
 fn applies(test: &str) -> bool {
     let place = Place::together();
     let there = skip::installed("gcc")

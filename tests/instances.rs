@@ -187,6 +187,37 @@ fn buffers_initialised_for_other_threads_name_the_line_to_change() {
     assert!(advice.share > 0.9, "{advice:?}");
 }
 
+/// Allocators reuse the memory of instances of less than 64 KiB, so where that lies is not the object's matter.
+#[test]
+fn instances_below_the_least_size_have_no_advice() {
+    let source = r#"#include <pthread.h>
+        #include <stdlib.h>
+        enum { LENGTH = KIB * 1024 / sizeof(long), THREADS = 6 };
+        static void *work(void *of) {
+            volatile long *buffer = of; long sum = 0;
+            for (int round = 0; round < 20000; round++)
+                for (long i = 0; i < LENGTH; i++) sum += buffer[i]++;
+            return (void *)sum;
+        }
+        int main(void) {
+            pthread_t threads[THREADS]; long *buffers[THREADS];
+            for (int i = 0; i < THREADS; i++) {
+                buffers[i] = aligned_alloc(4096, LENGTH * sizeof *buffers[i]);
+                for (long k = 0; k < LENGTH; k++) ((volatile long *)buffers[i])[k] = k;
+            }
+            for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], 0, work, buffers[i]);
+            for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+            return 0;
+        }"#;
+    for (kib, is_advised) in [(60, false), (68, true)] {
+        let place = record(source, &["-O1", "-g", "-pthread", &format!("-DKIB={kib}")]);
+        let report = Report::of(&place.dataset());
+        let object = report.objects.first().expect("an object");
+        assert_eq!((object.instances, object.pattern.kind.as_str()), (6, "private"), "{kib} KiB: {object:?}");
+        assert_eq!(object.advice.is_some(), is_advised, "{kib} KiB: {object:?}");
+    }
+}
+
 /// Two arrays that the main thread initialises, one used at random by all and one in ranges.
 #[test]
 fn each_object_has_the_advice_of_its_own_pattern_and_line() {

@@ -116,6 +116,61 @@ fn counted_misses_tell_the_same() {
     assert_eq!(plan["memory_only"], true, "an emulated program has no time of its own");
 }
 
+/// Nodes of a tree are smaller than a page. They have a share of the accesses, and a plan gathers them.
+#[test]
+fn trees_are_gathered() {
+    let source = r#"
+        #include <pthread.h>
+        #include <stdlib.h>
+        struct node { struct node *left, *right; unsigned long key; long value[4]; };
+        static struct node *root;
+        static unsigned long next(unsigned long *x) { return (*x = *x * 6364136223846793005ul + 1442695040888963407ul) >> 33; }
+        static void insert(unsigned long key) {
+            struct node **at = &root;
+            while (*at) at = key < (*at)->key ? &(*at)->left : &(*at)->right;
+            *at = calloc(1, sizeof **at);
+            (*at)->key = key;
+        }
+        static void *search(void *arg) {
+            unsigned long x = (unsigned long)arg, sum = 0;
+            for (int n = 0; n < 400000; n++) {
+                unsigned long key = next(&x);
+                for (struct node *at = root; at; at = key < at->key ? at->left : at->right) sum += at->value[0];
+            }
+            return (void *)sum;
+        }
+        int main(void) {
+            unsigned long x = 1;
+            for (int n = 0; n < 300000; n++) insert(next(&x));
+            pthread_t threads[4];
+            for (long t = 0; t < 4; t++) pthread_create(&threads[t], 0, search, (void *)(t + 2));
+            for (int t = 0; t < 4; t++) pthread_join(threads[t], 0);
+            return 0;
+        }"#;
+    let place = Place::alone();
+    let program = place.compile("gcc", "tree", source, &["-O1", "-g", "-pthread"]);
+    Run::numamma().arg("record").arg("-o").arg(place.dataset()).arg("--").arg(&program).limit(300).run().success();
+    let toml = place.path("plan.toml");
+    let plan = Run::numamma().arg("plan").arg(place.dataset()).args(["--machine", "amd-8x6", "--threads", "48", "-o"]);
+    let outcome = plan.arg(&toml).args(["--format", "json"]).run().success();
+    let advice: Value = serde_json::from_slice(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+    let tree = &advice["objects"][0];
+    assert!(tree["policy"].as_str().is_some_and(|policy| policy.starts_with("gather")), "{advice:#}");
+    assert!(tree["memory_share"].as_f64() > Some(0.9), "{tree:#}");
+    let plan = fs::read_to_string(&toml).expect("a plan");
+    assert!(plan.contains("gather = { instances = 300000 }"), "{plan}");
+    let applied = Run::numamma()
+        .args(["apply", "--report"])
+        .arg(place.path("applied.json"))
+        .arg(&toml)
+        .arg("--")
+        .arg(&program)
+        .run();
+    assert_eq!(applied.shell_status(), 0, "{applied}");
+    let report: Value = serde_json::from_slice(&fs::read(place.path("applied.json")).expect("a report")).expect("JSON");
+    assert_eq!(report["rules"][0]["objects"], 300_000, "{report:#}");
+}
+
 #[test]
 fn failures_take_one_line() {
     let place = Place::together();

@@ -41,10 +41,27 @@ fn skeleton(text: &str) -> String {
     words.filter(unit).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the words of a line come in that order: a column that has no room in the table stands below its row.
+/// Words that may stand between those of a line: a column that has no room in the table stands below its row.
+const MOST_BETWEEN: usize = 6;
+
+/// True if the words of a line come in that order, with at most `MOST_BETWEEN` others between them.
 fn has(all: &str, line: &str) -> bool {
-    let mut words = all.split(' ');
-    line.split_whitespace().all(|word| words.any(|of| of == word))
+    let (all, line): (Vec<&str>, Vec<&str>) = (all.split_whitespace().collect(), line.split_whitespace().collect());
+    let length = line.len() + MOST_BETWEEN;
+    let is_within = |start: usize| {
+        let mut window = all[start..].iter().take(length);
+        line.iter().all(|word| window.any(|of| of == word))
+    };
+    line.is_empty() || (0..all.len()).any(is_within)
+}
+
+#[test]
+fn the_words_of_a_line_come_together_and_in_order() {
+    let all = "first touch a b c d e f policy interleave end";
+    assert!(has(all, "first touch policy"), "six words between");
+    assert!(has(all, "touch b") && has(all, "end") && has(all, ""));
+    assert!(!has(all, "first touch interleave"), "seven words between");
+    assert!(!has(all, "policy touch") && !has(all, "touch nothing") && !has("", "end"));
 }
 
 /// One command of the story, as `lab/run` runs it where the README says that it is run so.

@@ -46,7 +46,7 @@ fn as_nobody() -> Run {
     ])
 }
 
-/// Whether this test can tell anything here.
+/// True if this test can tell anything here.
 fn applies(test: &str) -> bool {
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let paranoid: i32 = paranoid.trim().parse().unwrap_or(2);

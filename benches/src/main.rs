@@ -14,6 +14,7 @@ mod measure;
 mod output;
 mod overhead;
 mod pair;
+mod planning;
 mod report;
 mod size;
 mod spread;
@@ -36,10 +37,11 @@ type Measured = Result<(Vec<Line>, Value), Failure>;
 type Run = fn(&Bench) -> Measured;
 
 /// A bench: its name, what it measures.
-const BENCHES: [(&str, Run); 10] = [
+const BENCHES: [(&str, Run); 11] = [
     ("attribution", attribution::run),
     ("size", size::run),
     ("report", report::run),
+    ("planning", planning::run),
     ("pair", pair::run),
     ("overhead", overhead::run),
     ("ablation", ablation::run),

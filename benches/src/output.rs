@@ -18,7 +18,7 @@ pub struct Line {
     pub asked: Option<String>,
     /// What came out.
     pub reached: String,
-    /// Whether that is within the budget.
+    /// True if that is within the budget.
     pub met: Option<bool>,
 }
 

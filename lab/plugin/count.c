@@ -117,7 +117,7 @@ bool lab_counts(void) { return __atomic_load_n(&table->counting, __ATOMIC_RELAXE
 
 bool lab_caches(void) { return __atomic_load_n(&table->caching, __ATOMIC_RELAXED) != 0; }
 
-/* Whether one of the two ways of an access reaches memory. */
+/* True if one of the two ways of an access reaches memory. */
 static bool reaches(unsigned cpu, const struct lab_access *access, bool write)
 {
     if (access->goes_on)

@@ -13,10 +13,10 @@ bool lab_join(const char *path, unsigned cpus);
 /* What a mark asks for (numamma_lab.h). */
 void lab_mark(uint32_t mark);
 
-/* Whether accesses count at this moment. */
+/* True if accesses count at this moment. */
 bool lab_counts(void);
 
-/* Whether accesses go through caches. */
+/* True if accesses go through caches. */
 bool lab_caches(void);
 
 /* An access of a CPU to RAM, or more of its last one. It returns when the access would have. */

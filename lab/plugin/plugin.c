@@ -22,7 +22,7 @@ static struct {
     char unshared[48];
 } pieces[LAB_CPUS] __attribute__((aligned(64)));
 
-/* Whether QEMU's number of an access tells a read and a write of one instruction apart is asked of QEMU once. */
+/* True if QEMU's number of an access tells a read and a write of one instruction apart: asked of QEMU once. */
 static bool info_is_plain;
 
 static void learn_info(void)

@@ -76,7 +76,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether accesses are counted or delayed.
+    /// True if accesses are counted or delayed.
     pub fn needs_plugin(&self) -> bool {
         self.delay > 0 || self.queue > 0 || self.matrix.is_some()
     }

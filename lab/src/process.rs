@@ -18,7 +18,7 @@ pub fn tied(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Whether a process is there.
+/// True if a process is there.
 pub fn exists(id: u32) -> bool {
     Path::new(&format!("/proc/{id}")).exists()
 }

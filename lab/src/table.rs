@@ -105,7 +105,7 @@ pub fn read(path: &Path, machine: &Machine) -> Result<Counted, Failure> {
     Ok(Counted { cells, astray: word(ASTRAY) })
 }
 
-/// Whether the guest's known accesses were counted where they belong.
+/// Fails unless the guest's known accesses were counted where they belong.
 pub fn check(path: &Path, machine: &Machine) -> Result<(), Failure> {
     let bytes = fs::read(path).map_err(failure::file("read", path))?;
     let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap_or_default());

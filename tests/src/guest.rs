@@ -12,7 +12,7 @@ use crate::{build, skip};
 /// Most tests share one guest, so that it boots once.
 pub const FOUR: [&str; 4] = ["--nodes", "4", "--dist", "ring"];
 
-/// Whether guests can be had here; what cannot is said.
+/// True if guests can be had here; what cannot is said.
 pub fn applies(test: &str) -> bool {
     static FAULT: OnceLock<Option<String>> = OnceLock::new();
     let fault = FAULT.get_or_init(|| {

@@ -297,7 +297,7 @@ pub fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Whether a process is there and not merely waiting to be reaped.
+/// True if a process is there and not merely waiting to be reaped.
 pub fn alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

@@ -16,13 +16,13 @@ pub fn missing(test: &str, tool: &str) {
     skipped(test, &format!("{tool} is not installed"));
 }
 
-/// Whether the shell would find `tool`.
+/// True if the shell would find `tool`.
 pub fn installed(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
 }
 
-/// Whether this is root, who may mount file systems and become someone else.
+/// True if this is root, who may mount file systems and become someone else.
 pub fn is_root() -> bool {
     // SAFETY: geteuid takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }

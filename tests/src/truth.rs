@@ -31,7 +31,7 @@ pub struct Truth {
     /// Processes that must be seen.
     #[serde(default = "one")]
     pub processes: usize,
-    /// Whether the library could be loaded into it.
+    /// True if the library could be loaded into it.
     #[serde(default = "yes")]
     pub tracked: bool,
     /// How far a share of the cost may be off.
@@ -105,7 +105,7 @@ pub struct Site {
     pub at: String,
     /// Allocations there.
     pub count: u64,
-    /// Whether all of them are released.
+    /// True if all of them are released.
     pub freed: bool,
 }
 

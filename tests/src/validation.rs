@@ -146,7 +146,7 @@ impl Score {
     }
 }
 
-/// Whether a report states a count of which that part has a basis, as docs/REPORT.md promises.
+/// True if a report states a count of which that part has a basis, as docs/REPORT.md promises.
 fn is_stated(basis: Option<f64>) -> bool {
     basis.is_none_or(|basis| basis >= 0.5)
 }

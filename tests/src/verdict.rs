@@ -1,4 +1,4 @@
-//! Whether a recording shows what its truth says.
+//! Compares a recording with its truth.
 
 use std::path::Path;
 
@@ -346,7 +346,7 @@ fn is_run_times_own(object: &Object) -> bool {
         || (object.name.starts_with('[') && !variables)
 }
 
-/// Whether a call site is the line `place` of the user's, or is reached from there.
+/// True if a call site is the line `place` of the user's, or is reached from there.
 fn is_at(site: &Site, place: &str) -> bool {
     // A frame reads `function path/file:line`.
     let here = format!("{}:{}", site.file, site.line);
@@ -420,7 +420,7 @@ impl Group<'_> {
         self.objects.iter().map(|o| o.cost.share).sum()
     }
 
-    /// Whether the report states numbers of accesses of all its objects; else there is nothing to hold against the truth.
+    /// True if the report states numbers of accesses of all its objects; else there is nothing to hold against the truth.
     fn are_stated(&self) -> bool {
         self.objects.iter().all(|o| o.accesses.share > 0.0 || o.accesses.error.is_some())
     }

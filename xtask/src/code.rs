@@ -16,7 +16,7 @@ pub fn lines(source: &str) -> Vec<Line> {
     reader.lines
 }
 
-/// Whether `text` holds `word` between characters that belong to no word.
+/// True if `text` holds `word` between characters that belong to no word.
 pub fn has_word(text: &str, word: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word)
@@ -55,7 +55,7 @@ impl Reader<'_> {
         self.lines.last_mut().expect("there is always a line")
     }
 
-    /// Whether the last character is part of a name, so that an `r` that follows is too.
+    /// True if the last character is part of a name, so that an `r` that follows is too.
     fn after_word(&mut self) -> bool {
         self.last().code.ends_with(|c: char| c.is_alphanumeric() || c == '_')
     }

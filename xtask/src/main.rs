@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a program runs with C libraries that old.
+/// Fails unless a program runs with C libraries that old.
 fn needed(file: &str, newest: &str, newest_within: &str) -> ExitCode {
     let bytes = match std::fs::read(file) {
         Ok(bytes) => bytes,

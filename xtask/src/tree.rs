@@ -37,7 +37,7 @@ impl Tree {
         text(self.files.get(path)?)
     }
 
-    /// Whether `path` is a file or a folder of the tree.
+    /// True if `path` is a file or a folder of the tree.
     pub fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");

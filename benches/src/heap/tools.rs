@@ -98,7 +98,7 @@ fn preload(library: &Path, settings: &[String]) -> Vec<OsString> {
     prefix
 }
 
-/// Whether this jemalloc was built with its profiler: else it complains of the option.
+/// True if this jemalloc was built with its profiler: else it complains of the option.
 fn has_profiler(jemalloc: &Path) -> Result<bool, Failure> {
     let mut command = Command::new("true");
     let output = command.env("LD_PRELOAD", jemalloc).env("MALLOC_CONF", "prof:true,prof_final:false").output()?;

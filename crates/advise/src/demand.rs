@@ -30,9 +30,9 @@ pub struct Demand {
     pub phases: usize,
     /// Number of threads.
     pub threads: usize,
-    /// Which threads are of the processes that are predicted.
+    /// By thread: true if its process is predicted.
     pub included: Vec<bool>,
-    /// How many processes these are.
+    /// Number of these processes.
     pub processes: usize,
     /// Seconds of CPU time with what loads wait, spinning excluded: `[phase * threads + thread]`. 0 where it is not known.
     pub work_s: Vec<f64>,

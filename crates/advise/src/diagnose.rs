@@ -74,7 +74,12 @@ pub fn sentence(case: &Case<'_>) -> String {
             format!(
                 "{name} is set up by {}{} and used {}. It has {of_memory}, of which {} would be remote on {} nodes: {remedy}.",
                 named(&touchers(&object.first_touch)),
-                place(object.first_touch.first()),
+                // Blocks of less than a page: the allocator touches their pages.
+                if matches!(case.layout, Layout::Gather(_)) {
+                    String::new()
+                } else {
+                    place(object.first_touch.first())
+                },
                 users(case),
                 percent(1.0 - local[0]),
                 case.nodes,
@@ -146,7 +151,7 @@ fn users(case: &Case<'_>) -> String {
         }
         Layout::BlockCyclic { bytes, .. } => format!("{by} in turn, in blocks of {} for each node", size(*bytes)),
         Layout::Map { .. } => format!("{by} in ranges"),
-        Layout::Interleave(_) | Layout::Weighted(_) => format!("{by}, each all of it"),
+        Layout::Interleave(_) | Layout::Weighted(_) | Layout::Gather(_) => format!("{by}, each all of it"),
         Layout::Instances(_) => format!("{by}, each its own instances"),
         _ => by,
     }

@@ -10,7 +10,7 @@ pub enum AdviseError {
     MemoryUnknown,
     /// No access to memory was sampled.
     #[error(
-        "no load was seen to wait for memory: caches hold what this run uses, and its placement does not matter; or record for longer, or at a higher rate"
+        "no sample stands at a load that waited for memory: placement does not matter, or the run was too short; record for longer, or at a higher --rate"
     )]
     NoSamples,
     /// The machine cannot be computed with.

@@ -3,7 +3,7 @@
 //! Work is divided among the threads in their order, as it was: of `n` threads, thread `t` has the part from `t/n` to `(t+1)/n`; a first
 //! thread that waits for the others has none. A page of
 //! a block lies at some place in its owner's part, which belongs to one of the new threads; a page that several threads share
-//! goes to all of them. What threads have for themselves is not known for threads that were not there.
+//! goes to all of them. Private memory is not known for threads that were not there.
 
 use std::borrow::Cow;
 
@@ -98,7 +98,7 @@ impl Division {
     }
 }
 
-/// Whether the first of several threads does next to nothing where others work: it creates them and waits.
+/// True if the first of several threads does next to nothing where others work: it creates them and waits.
 fn waits_for_others(usage: &Usage) -> bool {
     let mut busy = vec![0.0; usage.threads.len()];
     for phase in &usage.phases {
@@ -164,7 +164,7 @@ fn times(usage: &Usage, predicted: &mut Usage, division: &Division) {
     }
 }
 
-/// Whether its instances have one user each, and there are several. Stacks always are, which needs no saying.
+/// True if its instances have one user each, and there are several. Stacks always are, which needs no saying.
 fn is_private(object: &ObjectUse) -> bool {
     let mut users: Vec<usize> = object.instances.iter().filter_map(only_user).collect();
     let all = users.len();

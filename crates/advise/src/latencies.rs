@@ -24,7 +24,7 @@ pub struct Latencies {
     idle_ns: Vec<f64>,
     /// CPUs that access a node at once, and the nanoseconds that each access waits in its queue; ascending.
     queue: Vec<(f64, f64)>,
-    /// Whether `queue` is the machine's own.
+    /// True if `queue` is the machine's own.
     pub contention_known: bool,
     /// GB/s of each node's memory.
     pub node_gb_s: Vec<Option<f64>>,

@@ -41,6 +41,8 @@ pub enum Layout {
         /// From the start again at the end.
         repeat: bool,
     },
+    /// Blocks of less than a page in equal parts, in the order in which they are allocated; others: first touch.
+    Gather(Vec<usize>),
     /// Each page with its main user.
     ByOwner,
 }
@@ -96,7 +98,7 @@ impl Setting<'_> {
         nodes
     }
 
-    /// Whether the instance has all of the page: others stay where they are.
+    /// True if the instance has all of the page: others stay where they are.
     fn is_whole(&self, instance: &InstanceUse, page: &PageUse) -> bool {
         let start = page.page * self.page_bytes;
         start >= instance.page_offset && start + self.page_bytes <= instance.page_offset + instance.bytes
@@ -104,12 +106,25 @@ impl Setting<'_> {
 
     fn asked(&self, layout: &Layout, object: &ObjectUse, instance: &InstanceUse) -> Vec<usize> {
         match layout {
+            Layout::Gather(nodes) if instance.blocks > 0 => {
+                let of = |n: usize| nodes[n * nodes.len() / instance.pages.len()];
+                (0..instance.pages.len()).map(of).collect()
+            }
+            Layout::AsRecorded | Layout::ByOwner if instance.blocks > 0 => self.of_pages(layout, object, instance),
+            // Their pages hold other objects, too.
+            _ if instance.blocks > 0 => self.first_touch(object, instance),
+            _ => self.of_pages(layout, object, instance),
+        }
+    }
+
+    fn of_pages(&self, layout: &Layout, object: &ObjectUse, instance: &InstanceUse) -> Vec<usize> {
+        match layout {
             Layout::AsRecorded => {
                 let touched = self.first_touch(object, instance);
                 let node = |(page, touched): (&PageUse, usize)| page.node.unwrap_or(touched);
                 instance.pages.iter().zip(touched).map(node).collect()
             }
-            Layout::FirstTouch => self.first_touch(object, instance),
+            Layout::FirstTouch | Layout::Gather(_) => self.first_touch(object, instance),
             Layout::Bind(node) => vec![*node; instance.pages.len()],
             Layout::Instances(ranges) => match ranges.iter().find(|(range, _)| range.contains(&instance.instance)) {
                 Some((_, layout)) => self.nodes(layout, object, instance),

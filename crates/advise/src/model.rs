@@ -31,7 +31,7 @@ impl<'a> Model<'a> {
     /// Checks all three.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    /// The fault, in one line.
     pub fn new(usage: &'a Usage, machine: &'a MachineModel, options: &'a Options) -> Result<Self, AdviseError> {
         let latencies = Latencies::new(machine)?;
         let demand = Demand::new(usage, &latencies, options)?;
@@ -46,13 +46,13 @@ impl<'a> Model<'a> {
         thread_nodes(self.usage, &self.demand.included, &self.machine.name, &self.latencies, placement)
     }
 
-    /// Whether nobody can say which thread will run on which node: threads of several processes are not pinned, and nothing was asked for.
+    /// True if nobody can say which thread will run on which node: threads of several processes are not pinned, and nothing was asked for.
     /// How many there are on each node is assumed.
     pub fn are_nodes_unknown(&self) -> bool {
         self.demand.processes > 1 && self.options.threads == ThreadPlacement::Best
     }
 
-    /// Whether the machine has as many nodes as the recorded one, and threads and pages of the recording are on nodes that it has.
+    /// Fails unless the machine has as many nodes as the recorded one, and those that threads and pages of the recording are on.
     pub fn holds_recorded(&self) -> Result<(), AdviseError> {
         self.thread_nodes(&ThreadPlacement::AsRecorded)?;
         if self.usage.nodes != self.latencies.nodes {

@@ -43,7 +43,7 @@ pub enum ThreadPlacement {
 }
 
 impl ThreadPlacement {
-    /// What people call it.
+    /// Name for people.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Best => "best",

@@ -1,7 +1,9 @@
 //! A plan for a run on a machine.
 
-use numamma_findings::{ObjectAdvice, PLACEMENT_VERSION, PlacementMap, PlanFindings, PolicyCost, Usage, Verdict};
-use numamma_plan::{Object, Pin, Plan, Predicted};
+use numamma_findings::{
+    ObjectAdvice, ObjectUse, PLACEMENT_VERSION, PlacementMap, PlanFindings, PolicyCost, Usage, Verdict,
+};
+use numamma_plan::{Gather, Object, Pin, Plan, Predicted};
 use numamma_topology::MachineModel;
 
 use crate::choose::{Assignment, SIMPLER, Standing, Weight, weigh};
@@ -26,7 +28,7 @@ const STABLE: f64 = 0.9;
 pub struct PlanAdvice {
     /// The plan.
     pub plan: Plan,
-    /// What reports show; its text holds the same plan.
+    /// Findings for reports; their text holds the same plan.
     pub findings: PlanFindings,
     /// Where threads and pages are, without the plan and under it.
     pub map: PlacementMap,
@@ -46,7 +48,7 @@ pub struct Planned {
 /// Plans.
 ///
 /// # Errors
-/// What is missing or wrong, in one line.
+/// The missing or wrong input, in one line.
 pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<PlanAdvice, AdviseError> {
     let (usage, notes) = extrapolate(usage, options.thread_count)?;
     let usage = usage.as_ref();
@@ -183,15 +185,25 @@ fn can_be_had(model: &Model<'_>, assignment: &Assignment<'_>, weights: &[Weight]
         chosen[choice.object] = choice.proposals[choice.chosen].layout.clone();
     }
     let is_had = |n: usize| {
-        // What is hardly accessed may lie anywhere.
+        // Objects with few accesses may lie on any node.
         let lies_alike = |id: &usize| {
             objects.iter().position(|of| of.id == *id).is_some_and(|at| {
-                chosen[at] == chosen[n] || matches!(weights[at].standing, Standing::Cold | Standing::Small)
+                chosen[at] == chosen[n]
+                    || are_told_by_size([&objects[at], &objects[n]])
+                    || matches!(weights[at].standing, Standing::Cold | Standing::Small)
             })
         };
         named(&objects[n], objects).is_some_and(|named| named.twins.iter().all(lies_alike))
     };
     (0..objects.len()).map(|n| if is_had(n) { chosen[n].clone() } else { Layout::FirstTouch }).collect()
+}
+
+/// True for objects of one place, one of them small blocks, the other large ones: rules that gather mean the former alone.
+fn are_told_by_size(objects: [&ObjectUse; 2]) -> bool {
+    let has =
+        |object: &ObjectUse| [true, false].map(|small| object.instances.iter().any(|of| (of.blocks > 0) == small));
+    let [[a_small, a_large], [b_small, b_large]] = objects.map(has);
+    !(a_small && b_small) && !(a_large && b_large)
 }
 
 /// One rule for objects that have one name, which calls all of them.
@@ -200,9 +212,15 @@ fn without_twins(planned: &mut [Planned]) {
         let (before, after) = planned.split_at_mut(n);
         let [twin] = &after[0].objects[..] else { continue };
         let what = |of: &Object| (of.target.clone(), of.callers.clone(), of.module.clone(), of.instances.clone());
-        let is_same = |of: &&mut Object| what(of) == what(twin) && of.policy == twin.policy;
+        let is_same = |of: &&mut Object| {
+            what(of) == what(twin) && of.policy == twin.policy && of.gather.is_some() == twin.gather.is_some()
+        };
         if let Some(rule) = before.iter_mut().flat_map(|planned| &mut planned.objects).find(is_same) {
             rule.name = Some(format!("{}, {}", rule.title(), twin.title()));
+            if let (Some(Gather::ByInstance(count)), Some(Gather::ByInstance(more))) = (&mut rule.gather, &twin.gather)
+            {
+                *count = count.saturating_add(*more);
+            }
             after[0].objects.clear();
         }
     }
@@ -248,7 +266,7 @@ fn of_object(model: &Model<'_>, assignment: &Assignment<'_>, n: usize, weight: W
     let is_advised = *layout != Layout::FirstTouch && named.is_some();
     let map_pages = setting.unit_bytes() / 4096;
     let objects = match &named {
-        Some(named) if is_advised => objects(&object.name, named, layout, &model.latencies, map_pages),
+        Some(named) if is_advised => objects(object, named, layout, &model.latencies, map_pages),
         _ => Vec::new(),
     };
     let verdict = match weight.standing {

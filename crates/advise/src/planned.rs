@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use numamma_findings::{InstanceUse, ObjectUse};
-use numamma_plan::{Nodes, Object, Pin, Plan, Policy, Site, Target};
+use numamma_plan::{Gather, Nodes, Object, Pin, Plan, Policy, Site, Target};
 
 use crate::layout::Layout;
 use crate::model::Model;
@@ -38,7 +38,13 @@ fn of_object(model: &Model<'_>, plan: &Plan, object: &ObjectUse, thread_nodes: &
     let mut ranges: Vec<(RangeInclusive<u64>, Layout)> = Vec::new();
     for instance in &object.instances {
         let rule = plan.objects.iter().find(|rule| is_meant(rule, object, named.as_ref(), instance));
-        let layout = rule.map_or(Layout::FirstTouch, |rule| layout(model, &rule.policy, thread_nodes));
+        let layout =
+            rule.map_or(Layout::FirstTouch, |rule| match (layout(model, &rule.policy, thread_nodes), &rule.gather) {
+                (Layout::Block(nodes), Some(Gather::ByInstance(_))) => Layout::Gather(nodes),
+                // On the node of the thread that allocates.
+                (_, Some(Gather::ByThread)) => Layout::FirstTouch,
+                (layout, _) => layout,
+            });
         match ranges.last_mut() {
             Some((range, last)) if *last == layout => *range = *range.start()..=instance.instance,
             _ => ranges.push((instance.instance..=instance.instance, layout)),
@@ -67,6 +73,10 @@ fn is_meant(rule: &Object, object: &ObjectUse, named: Option<&Named>, instance: 
         Target::Label(name) => is_kind("annotated") && object.name == *name,
         Target::Any => ["static", "heap", "mmap"].contains(&object.kind.as_str()),
     };
+    // Small blocks alone are gathered, and nothing else is done about them.
+    if instance.blocks > 0 || rule.gather.is_some() {
+        return target && instance.blocks > 0 && rule.gather.is_some();
+    }
     target && rule.bytes.contains(&instance.bytes) && rule.instances.contains(&number)
 }
 
@@ -74,7 +84,7 @@ fn is_module(rule: &Object, object: &ObjectUse) -> bool {
     rule.module.is_none() || rule.module.as_deref().map(file_name) == object.module.as_deref().map(file_name)
 }
 
-/// Whether a place that a plan names is this one; what it leaves out may be anything.
+/// True if a place that a plan names is this one; what it leaves out may be anything.
 fn is_site(rule: &Site, own: &Site) -> bool {
     match (rule, own) {
         (Site::Source { function, line }, Site::Source { function: own_function, line: own_line }) => {

@@ -1,6 +1,7 @@
 //! Layouts as policies of a plan.
 
-use numamma_plan::{Nodes, Object, Policy};
+use numamma_findings::ObjectUse;
+use numamma_plan::{Gather, Nodes, Object, Policy};
 
 use crate::latencies::Latencies;
 use crate::layout::Layout;
@@ -21,7 +22,7 @@ pub fn policy(layout: &Layout, latencies: &Latencies, map_pages: u64) -> Option<
             let weights: Vec<(usize, u64)> = weights.iter().map(|&(node, pages)| (node, pages * map_pages)).collect();
             Some(Policy::Map { runs: runs(&weights), repeat: true })
         }
-        Layout::Block(of) => Some(Policy::Block(nodes(of))),
+        Layout::Block(of) | Layout::Gather(of) => Some(Policy::Block(nodes(of))),
         Layout::BlockCyclic { nodes: of, bytes } => Some(Policy::BlockCyclic { nodes: nodes(of), bytes: *bytes }),
         Layout::Map { runs: of, repeat } => Some(Policy::Map { runs: runs(of), repeat: *repeat }),
         Layout::AsRecorded | Layout::ByOwner | Layout::Instances(_) => None,
@@ -29,11 +30,11 @@ pub fn policy(layout: &Layout, latencies: &Latencies, map_pages: u64) -> Option<
 }
 
 /// The objects of a plan for a layout.
-pub fn objects(name: &str, named: &Named, layout: &Layout, latencies: &Latencies, map_pages: u64) -> Vec<Object> {
+pub fn objects(of: &ObjectUse, named: &Named, layout: &Layout, latencies: &Latencies, map_pages: u64) -> Vec<Object> {
     let object = |policy, instances| Object {
         line: 0,
         // Names of plans are of one line.
-        name: Some(name.replace(char::is_control, " ")),
+        name: Some(of.name.replace(char::is_control, " ")),
         target: named.target.clone(),
         callers: named.callers.clone(),
         module: named.module.clone(),
@@ -42,7 +43,7 @@ pub fn objects(name: &str, named: &Named, layout: &Layout, latencies: &Latencies
         policy,
         phases: Vec::new(),
         page: None,
-        gather: None,
+        gather: gather(of, layout),
     };
     if let Layout::Instances(ranges) = layout {
         let number = |instance: &u64| u32::try_from(*instance).unwrap_or(u32::MAX);
@@ -53,6 +54,11 @@ pub fn objects(name: &str, named: &Named, layout: &Layout, latencies: &Latencies
         return ranges.iter().filter_map(of_range).collect();
     }
     policy(layout, latencies, map_pages).map(|policy| object(policy, 0..=u32::MAX)).into_iter().collect()
+}
+
+fn gather(object: &ObjectUse, layout: &Layout) -> Option<Gather> {
+    let blocks: u64 = object.instances.iter().map(|instance| instance.blocks).sum();
+    matches!(layout, Layout::Gather(_)).then(|| Gather::ByInstance(u32::try_from(blocks).unwrap_or(u32::MAX)))
 }
 
 /// A layout in words, as reports show it.
@@ -68,6 +74,7 @@ pub fn words(layout: &Layout) -> String {
         Layout::Block(_) => "block".into(),
         Layout::BlockCyclic { bytes, .. } => format!("block-cyclic, {}", size(*bytes)),
         Layout::Map { runs, .. } => format!("map of {} runs", runs.len()),
+        Layout::Gather(_) => "gather, spread over the nodes".into(),
         Layout::ByOwner => "by owner".into(),
     }
 }

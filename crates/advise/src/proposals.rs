@@ -22,8 +22,12 @@ const EXPLAINED: f64 = 0.8;
 const ALL_BUT_NOISE: f64 = 0.95;
 /// A map needs owners of this part of the pages: in an object that all share, a few neighbours agree by chance.
 const MOSTLY: f64 = 0.4;
-/// What chance may gain, in nats: a pattern that is not there passes in one of 20 cases at most.
+/// Gain that chance may have, in nats: a pattern that is not there passes in one of 20 cases at most.
 const CHANCE: f64 = 3.0;
+/// Samples of an instance that tell its user: five of two equal threads are of one in 6 of 100 cases.
+const FEWEST: u64 = 5;
+/// Part of the accesses that must be to such instances.
+const KNOWN: f64 = 0.9;
 /// Parts of a shared range of a map on each node, so that accesses of neighbouring pages meet different nodes.
 const SHARED_PARTS: u64 = 4;
 
@@ -40,8 +44,16 @@ pub struct Proposal {
 pub fn proposals(model: &Model<'_>, setting: &Setting<'_>, object: &ObjectUse) -> Vec<Proposal> {
     let memory = &model.latencies.memory_nodes;
     let mut all = vec![(0, Layout::FirstTouch)];
+    let is_small = object.instances.iter().any(|instance| instance.blocks > 0);
     if model.are_nodes_unknown() {
-        all.push((2, Layout::Interleave(memory.clone())));
+        all.extend((!is_small).then(|| (2, Layout::Interleave(memory.clone()))));
+        return all.into_iter().map(|(rank, layout)| Proposal { layout, rank }).collect();
+    }
+    if is_small {
+        // Of blocks that share their pages, a plan can only say in which part of the heap each is allocated.
+        if object.kind == "heap" {
+            all.push((2, Layout::Gather(memory.clone())));
+        }
         return all.into_iter().map(|(rank, layout)| Proposal { layout, rank }).collect();
     }
     let evidence = Evidence::new(setting, object, &model.demand.included);
@@ -51,7 +63,7 @@ pub fn proposals(model: &Model<'_>, setting: &Setting<'_>, object: &ObjectUse) -
         .to_vec();
     homes.dedup();
     all.extend(homes.into_iter().flatten().map(|home| (1, Layout::Bind(home))));
-    all.extend(by_instance(setting, object).map(|layout| (1, layout)));
+    all.extend(by_instance(model, setting, object).map(|layout| (1, layout)));
     all.push((2, Layout::Interleave(memory.clone())));
     let workers = workers(model, setting.thread_nodes);
     let weights = weights(&model.latencies, &workers).filter(|weights| !is_even(weights));
@@ -88,13 +100,13 @@ fn by_range(
         }));
     }
     let order: Vec<usize> = owners.iter().filter_map(|run| run.node).collect();
-    if order.len() > 1 && owned >= MOSTLY && explained < ALL_BUT_NOISE && is_orderly(&order, model.latencies.nodes) {
+    if order.len() > 1 && owned >= MOSTLY && explained < ALL_BUT_NOISE && is_orderly(&order) {
         all.push((5, map(setting, object, &owners, memory)));
     }
     all
 }
 
-/// Whether blocks are more than chance. Where ranges of owners are known, with this local share, blocks must explain them, and each
+/// True if blocks are more than chance. Where ranges of owners are known, with this local share, blocks must explain them, and each
 /// page is evidence against owners of pages drawn at random; else each block is one piece of evidence.
 fn is_real(evidence: &Evidence, owners: Option<f64>, blocks: &Blocks) -> bool {
     let nodes = blocks.nodes.len();
@@ -120,8 +132,8 @@ fn accesses(setting: &Setting<'_>, instances: &[InstanceUse]) -> Vec<f64> {
 }
 
 /// Instances that have one user each, in ranges of one node.
-fn by_instance(setting: &Setting<'_>, object: &ObjectUse) -> Option<Layout> {
-    if object.instances.len() < 2 {
+fn by_instance(model: &Model<'_>, setting: &Setting<'_>, object: &ObjectUse) -> Option<Layout> {
+    if object.instances.len() < 2 || !(model.demand.is_exact() || are_known(&object.instances)) {
         return None;
     }
     let mut ranges: Vec<(RangeInclusive<u64>, usize)> = Vec::new();
@@ -134,7 +146,20 @@ fn by_instance(setting: &Setting<'_>, object: &ObjectUse) -> Option<Layout> {
     }
     let nodes: Vec<usize> = ranges.iter().map(|(_, node)| *node).collect();
     let layouts = || ranges.into_iter().map(|(range, node)| (range, Layout::Bind(node))).collect();
-    (nodes.len() > 1 && is_orderly(&nodes, setting.latencies.nodes)).then(|| Layout::Instances(layouts()))
+    (nodes.len() > 1 && is_orderly(&nodes)).then(|| Layout::Instances(layouts()))
+}
+
+/// True if the users of instances are known: nearly all accesses are to instances with samples of their own. Which thread takes the next of
+/// many short-lived blocks, such as messages, is chance, and one sample in each would tell of the last run.
+fn are_known(instances: &[InstanceUse]) -> bool {
+    let uses = |instance: &'_ InstanceUse| -> (u64, f64) {
+        let uses = instance.pages.iter().flat_map(|page| &page.by_thread).filter(|of| of.memory > 0.0);
+        uses.fold((0, 0.0), |(samples, memory), of| (samples + of.samples, memory + of.memory))
+    };
+    let uses: Vec<(u64, f64)> = instances.iter().map(uses).collect();
+    let all: f64 = uses.iter().map(|(_, memory)| memory).sum();
+    let known: f64 = uses.iter().filter(|(samples, _)| *samples >= FEWEST).map(|(_, memory)| memory).sum();
+    known >= KNOWN * all
 }
 
 /// Runs of owners as runs of a map; shared ranges go to all nodes in parts.

@@ -112,14 +112,20 @@ fn shortest(evidence: &Evidence, owned: f64) -> Vec<Run> {
     runs
 }
 
-/// Whether the order of owners is no accident: hardly more runs than nodes, or neighbours follow each other more often than owners
-/// drawn at random would in one of a thousand cases. `owners` without repetitions.
-pub fn is_orderly(owners: &[usize], nodes: usize) -> bool {
-    // One range for each node, and one more at each end.
+/// True if the order of owners is no accident: hardly more runs than there are owners, or neighbours follow each other more often than
+/// owners drawn at random would in one of a thousand cases. `owners` without repetitions.
+pub fn is_orderly(owners: &[usize]) -> bool {
+    let mut distinct = owners.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let nodes = distinct.len();
+    // One range for each, and one more at each end.
     if owners.len() <= nodes + 2 {
         return true;
     }
-    let follows = owners.windows(2).filter(|pair| pair[1] == (pair[0] + 1) % nodes).count();
+    let number = |owner: &usize| distinct.partition_point(|of| of < owner);
+    let follows = owners.windows(2).filter(|pair| number(&pair[1]) == (number(&pair[0]) + 1) % nodes).count();
+    // Two that take turns follow each other always.
     nodes > 2 && tail(owners.len() - 1, follows, 1.0 / (nodes as f64 - 1.0)) < 0.001
 }
 

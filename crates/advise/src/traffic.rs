@@ -13,7 +13,7 @@ pub struct Traffic {
     pub variance: Vec<f64>,
 }
 
-/// What one use of a page adds.
+/// Traffic of one use of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Share {
     /// As [`Traffic::misses`].

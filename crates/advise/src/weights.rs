@@ -22,7 +22,7 @@ pub fn weights(latencies: &Latencies, workers: &[usize]) -> Option<Vec<(usize, u
     Some(weights.filter(|(_, pages)| *pages > 0).collect())
 }
 
-/// Whether all weights are the same.
+/// True if all weights are the same.
 pub fn is_even(weights: &[(usize, u64)]) -> bool {
     weights.windows(2).all(|pair| pair[0].1 == pair[1].1)
 }

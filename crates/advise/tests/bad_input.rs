@@ -24,7 +24,9 @@ fn recordings_without_what_is_needed() {
     let unknown = Usage { memory_source: MemorySource::Unknown, ..serial() };
     assert!(refused(&unknown, &machine(2), &Options::default()).contains("which accesses reach memory"));
     let empty = Usage { objects: Vec::new(), ..serial() };
-    assert!(refused(&empty, &machine(2), &Options::default()).contains("no load was seen to wait for memory"));
+    assert!(
+        refused(&empty, &machine(2), &Options::default()).contains("no sample stands at a load that waited for memory")
+    );
     let mut stray = serial();
     stray.objects[0].instances[0].pages[3].by_thread[0].thread = 99;
     assert!(refused(&stray, &machine(2), &Options::default()).contains("no thread 99"));

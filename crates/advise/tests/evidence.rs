@@ -5,7 +5,7 @@ mod common;
 use common::random::{Random, sampled};
 use common::{PAGE, machine, object, timed, usage};
 use numamma_advise::{Options, ThreadPlacement, plan};
-use numamma_findings::{MemorySource, Usage};
+use numamma_findings::{InstanceUse, MemorySource, PageThreadUse, Usage};
 use numamma_plan::Policy;
 
 /// A recording of one object; `uses` as in [`object`].
@@ -87,4 +87,53 @@ fn random_owners_are_no_pattern() {
     }
     println!("{wrong} of {cases} plans see a pattern");
     assert!(f64::from(wrong) <= 0.02 * cases as f64);
+}
+
+/// One instance for each element of `samples`: its thread, and the samples there.
+fn instances(threads: usize, samples: &[(usize, u64)]) -> Usage {
+    let mut counts = usage(threads, MemorySource::CacheModel);
+    object(&mut counts, "message", 64, |_| 0, |_| vec![(0, 1.0)]);
+    let mut seen = timed(&counts, 1e-3, 80.0);
+    let template = seen.objects[0].instances[0].clone();
+    let of = |(n, &(thread, samples)): (usize, &(usize, u64))| {
+        let mut instance = InstanceUse { instance: n as u64, ..template.clone() };
+        for page in &mut instance.pages {
+            page.by_thread.clear();
+        }
+        let memory = 1e-4 * samples as f64;
+        instance.pages[3].by_thread = vec![PageThreadUse { thread, phase: 0, samples, memory, writes: 0.0 }];
+        instance
+    };
+    seen.objects[0].instances = samples.iter().enumerate().map(of).collect();
+    for (n, thread) in seen.threads.iter_mut().enumerate() {
+        let own = samples.iter().filter(|(of, _)| *of == n).map(|(_, samples)| 1e-4 * *samples as f64).sum::<f64>();
+        (thread.busy_s, thread.stall_s) = (Some(own + 1e-3), Some(own));
+    }
+    seen.phases[0].busy_s = seen.threads.iter().map(|thread| thread.busy_s.unwrap_or(0.0)).collect();
+    seen.wall_s = seen.phases[0].busy_s.iter().copied().fold(0.0, f64::max);
+    seen.phases[0].wall_s = seen.wall_s;
+    seen
+}
+
+/// Which thread takes the next message is chance, also if each takes several before another one does.
+#[test]
+fn messages_have_no_owners() {
+    let scatter = Options { threads: ThreadPlacement::Scatter, ..Options::default() };
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let (mut taker, consumers) = (0, 2 + random.below(3));
+        let messages: Vec<(usize, u64)> = (0..500)
+            .map(|_| {
+                taker = if random.share() < 0.4 { random.below(consumers) } else { taker };
+                (taker, 1)
+            })
+            .collect();
+        let planned = plan(&instances(4, &messages), &machine(4), &scatter).expect("a plan");
+        assert!(planned.plan.objects.len() <= 1, "{seed}: {} rules", planned.plan.objects.len());
+    }
+    // Of buffers of threads it is none.
+    let buffers: Vec<(usize, u64)> = (0..8).map(|n| (n / 2, 100)).collect();
+    let planned = plan(&instances(4, &buffers), &machine(4), &scatter).expect("a plan");
+    let rules: Vec<_> = planned.plan.objects.iter().map(|of| (of.instances.clone(), of.policy.clone())).collect();
+    assert!(rules.len() >= 3 && rules.iter().all(|(_, policy)| matches!(policy, Policy::Bind(_))), "{rules:?}");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use common::{PAGE, machine, object, timed, usage};
 use numamma_advise::{Options, ThreadPlacement, plan, predict};
 use numamma_findings::{MemorySource, Verdict};
-use numamma_plan::{Nodes, Pin, Plan, Policy, Target};
+use numamma_plan::{Gather, Nodes, Pin, Plan, Policy, Target};
 
 /// What the text says, without lines.
 fn read_back(toml: &str) -> Plan {
@@ -46,6 +46,31 @@ fn blocks_and_what_is_shared() {
     let of = |name: &str| predicted.iter().find(|of| of.name == name).expect("a candidate").time_s;
     assert!((of("plan") / advice.findings.planned.time_s - 1.0).abs() < 1e-9);
     assert!(of("plan") <= of("block") && of("block") < of("first touch") && of("plan") < of("interleave"));
+}
+
+/// Nodes of a tree that all threads search, and its index, are allocated on one line: the nodes are gathered, which the size tells apart.
+#[test]
+fn small_blocks_are_gathered() {
+    let mut counts = usage(16, MemorySource::CacheModel);
+    let all = |accesses: f64| move |_| (0..16).map(|thread| (thread, accesses)).collect();
+    object(&mut counts, "nodes", 1024, |_| 0, all(60.0));
+    object(&mut counts, "index", 1024, |_| 0, all(30.0));
+    object(&mut counts, "others", 1024, |_| 0, all(60.0));
+    for (object, blocks) in counts.objects.iter_mut().zip([100_000, 0, 50_000]) {
+        object.site.as_mut().expect("a site").function = "make".into();
+        object.site.as_mut().expect("a site").line = 10;
+        object.instances[0].blocks = blocks;
+    }
+    let advice = plan(&counts, &machine(4), &Options::default()).expect("a plan");
+    let rules: Vec<_> = advice.plan.objects.iter().map(|rule| (&rule.policy, rule.gather)).collect();
+    let gathered = (&Policy::Block(Nodes::All), Some(Gather::ByInstance(150_000)));
+    assert_eq!(rules, [gathered, (&Policy::Interleave(Nodes::All), None)], "{}", advice.findings.toml);
+    let options = Options { plan: Some(advice.plan.clone()), ..Options::default() };
+    let predicted = predict(&counts, &machine(4), &options).expect("predictions").candidates;
+    let of = |name: &str| predicted.iter().find(|of| of.name == name).expect("a candidate");
+    assert!((of("plan").time_s / advice.findings.planned.time_s - 1.0).abs() < 1e-9);
+    // One policy for all objects leaves small blocks where they are touched first.
+    assert!(of("plan").time_s < of("interleave").time_s && of("interleave").time_s < of("first touch").time_s);
 }
 
 #[test]
@@ -127,7 +152,7 @@ fn processes_that_ran_at_once_are_one_run() {
     assert!(at_once.findings.assumptions.iter().any(says), "{:?}", at_once.findings.assumptions);
     assert_eq!(predict(&counts, &machine(4), &Options::default()).expect("predictions").threads, 4);
 
-    // Who runs where is not known, so that nothing can be bound to the node of its users.
+    // Threads may run on any node, so that nothing can be bound to the node of its users.
     let mut owned = usage(4, MemorySource::CacheModel);
     object(&mut owned, "blocks", 1024, |_| 0, |page| vec![((page / 256) as usize, 100.0)]);
     for (n, thread) in owned.threads.iter_mut().enumerate() {

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{amd48, machine, object, usage};
+use common::{machine, object, usage};
 use numamma_advise::{Options, plan, predict};
 use numamma_findings::{MemorySource, Usage};
 
@@ -40,12 +40,19 @@ fn time_grows_with_pages() {
     assert!(whole < 7.0 * quarter.max(0.05), "{whole} s after {quarter} s");
 }
 
-/// 10^6 pages, 256 threads, 16 nodes: by hand, `cargo test --release -p numamma-advise --test scale -- --ignored --nocapture`.
+/// The form of the bench `planning`, which takes a million pages: 256 threads, 16 nodes.
 #[test]
-#[ignore = "takes seconds in a release build and is a matter of the machine"]
-fn a_million_pages() {
-    seconds(1_000_000, 256, 16);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
-    assert_eq!(amd48().nodes.len(), 8);
+fn many_threads_and_nodes() {
+    let counts = large(1 << 15, 256);
+    let advice = plan(&counts, &machine(16), &Options::default()).expect("a plan");
+    let of = |name: &str| advice.findings.objects.iter().find(|object| object.name == name).expect("the object");
+    // Threads go round the nodes, and each has 64 pages of the one; every node has a part of the other.
+    assert_eq!((of("field").policy.as_str(), of("table").policy.as_str()), ("block-cyclic, 256 KiB", "interleave"));
+    assert!(of("field").local_by_owner > 0.99, "{:?}", of("field"));
+    // The first of a page's four users runs on the node that interleaving gives the page.
+    assert_eq!(of("table").local_interleaved, 0.25, "{:?}", of("table"));
+    let (now, planned) = (advice.findings.now.time_s, advice.findings.planned.time_s);
+    assert!(planned < now, "{planned} s instead of {now} s");
+    let predictions = predict(&counts, &machine(16), &Options::default()).expect("predictions");
+    assert!(predictions.candidates.iter().all(|of| of.time_s.is_finite() && of.time_s > 0.0), "{predictions:?}");
 }

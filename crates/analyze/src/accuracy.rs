@@ -18,9 +18,9 @@
 //!
 //! - How fast the code of a region group of trace windows is may be off by a factor, the same for all of them. So s is computed once more for each region group,
 //!   with as many accesses more, or fewer, as a normal distribution of the logarithm has in its 95 %.
-//! - What instructions without a basis take is one assumption for all of them. So s is computed once more with all U larger, and
+//! - The time of instructions without a basis is one assumption for all of them. So s is computed once more with all U larger, and
 //!   smaller, by what that may be off ([`GUESS_UP`], [`GUESS_DOWN`]).
-//! - What no sample saw (`sampler.unseen`) may all be in the object, or all elsewhere.
+//! - Accesses that no sample saw (`sampler.unseen`) may all be in the object, or all elsewhere.
 //!
 //! Their distances from s and the half-width of the above add up as squares, with what no sample tells of: how far s is off if the object's
 //! code is faster or slower than it is taken to be ([`SPEED`]), if an instruction is faster on one object than on another ([`MIXED_SPEED`]),
@@ -57,7 +57,7 @@ const UNSTATED: f64 = 0.49;
 /// Half-width of a 95 % interval in standard errors.
 pub(crate) const Z: f64 = 1.959_963_984_540_054;
 
-/// What the errors of shares follow from.
+/// Sources of the errors of shares.
 #[derive(Debug, Default)]
 pub struct Accuracy {
     /// All accesses.
@@ -81,7 +81,7 @@ pub struct Accuracy {
     groups: FxHashMap<GroupId, Group>,
 }
 
-/// What makes counts wrong, all by the same part.
+/// An error of counts, the same part of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Cause {
     /// How often a loop ran, by the address of its first instruction.

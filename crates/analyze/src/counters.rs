@@ -78,7 +78,7 @@ fn ways(row: &SampleRow) -> f64 {
     f64::from((row.access & Access::ReadWrite as i32).count_ones())
 }
 
-/// What is counted of a group.
+/// Counts of a group.
 #[derive(Clone, Debug, Default)]
 pub struct GroupCount {
     pub all: Count,
@@ -99,7 +99,7 @@ pub struct GroupCount {
     pub lines: FxHashMap<LineAddress, CacheLine>,
 }
 
-/// What a thread did with a page or an instance.
+/// Accesses of a thread to a page or an instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThreadUse {
     pub thread: i32,
@@ -151,7 +151,7 @@ impl Users {
     }
 }
 
-/// What is counted of a page of a group.
+/// Counts of a page of a group.
 #[derive(Clone, Debug)]
 pub struct PageCount {
     /// Where it was when it was first sampled.
@@ -163,7 +163,7 @@ pub struct PageCount {
     pub memory: f64,
     /// Accesses by node of the CPU, in order of the nodes; empty on a machine with one node.
     pub by_node: Vec<(i32, f64)>,
-    /// Who touched it first, if it was before the object's time; else see [`Touches::in_life`].
+    /// The thread that touched it first, if it was before the object's time; else see [`Touches::in_life`].
     pub touched_before: Option<Touch>,
 }
 
@@ -278,7 +278,7 @@ pub fn count(
                 continue;
             }
             counters.data.add(row, trace_windows);
-            // What was counted is of many instructions.
+            // Counts are of many instructions.
             if row.rule != Rule::Exact as i32 {
                 let code = counters.code.entry((process, row.ip)).or_default();
                 code.entry(group).or_default().add(row, trace_windows);
@@ -345,7 +345,7 @@ pub fn count(
     Ok(counters)
 }
 
-/// Whether the cache lines of an object are looked at.
+/// True if the cache lines of an object are looked at.
 fn has_lines(tables: &Tables, object: usize) -> bool {
     let row = &tables.objects[object];
     row.bytes <= cache_lines::MOST_BYTES && row.kind != ObjectKind::Stack.name() && row.kind != ObjectKind::Tls.name()
@@ -372,7 +372,7 @@ fn samples(row: &SampleRow) -> u64 {
     }
 }
 
-/// What a row weighs in a page's ownership: its accesses, or a trace of one for a row that carries cost alone.
+/// Weight of a row in a page's ownership: its accesses, or a trace of one for a row that carries cost alone.
 pub fn weight(row: &SampleRow) -> f64 {
     f64::from(row.accesses).max(if row.cost > 0 { 0.01 } else { 0.0 })
 }

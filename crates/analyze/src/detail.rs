@@ -2,6 +2,7 @@
 
 use numamma_attribute::Cursor;
 use numamma_findings::{Detail, Findings, FirstTouch, Page, Point};
+use numamma_symbols::origin::is_library;
 use numamma_trace::{Access, ObjectKind, SampleRow, TraceError};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -26,7 +27,7 @@ pub struct GroupPage {
     /// Accesses that reach memory, where that is known.
     pub memory: f64,
     pub first_touch: Option<Touch>,
-    /// Whether it was first touched as memory of an object that lay there before.
+    /// True if it was first touched as memory of an object that lay there before.
     pub recycled: bool,
 }
 
@@ -74,7 +75,7 @@ pub fn pages_by_group(
     all
 }
 
-/// Whether a touch from before an object's time was one of memory that another object had. What a call that allocates
+/// True if a touch from before an object's time was one of memory that another object had. What a call that allocates
 /// touches itself (the zeros of calloc, the allocator's header) is nobody's object yet.
 fn is_of_another(tables: &Tables, touch: &Touch) -> bool {
     let kind = touch.object.and_then(|object| ObjectKind::from_name(&tables.objects[object as usize].kind));
@@ -131,6 +132,10 @@ pub fn touch_place(tables: &Tables, touch: &Touch) -> TouchPlace {
     match tables.own_code(touch.process, if touch.caller != 0 { touch.caller } else { touch.ip }) {
         // A line of the C library's assembly code says nothing.
         Some(row) if row.file.ends_with(".S") => (plain_function(&row.function).into(), String::new(), 0, via),
+        // Nor does one of a library: the line that calls it is not known.
+        Some(row) if !row.function.is_empty() && is_library(&row.module, &row.function, &row.file) => {
+            (plain_function(&row.function).into(), String::new(), 0, via)
+        }
         Some(row) if !row.function.is_empty() => (row.function.clone(), row.file.clone(), row.line, via),
         Some(row) if !row.module.is_empty() => {
             (format!("{}+{:#x}", file_name(&row.module), row.module_offset), String::new(), 0, via)
@@ -139,10 +144,12 @@ pub fn touch_place(tables: &Tables, touch: &Touch) -> TouchPlace {
     }
 }
 
-/// `memset` of `__memset_avx2_unaligned_erms`: the C library has one for each kind of processor.
+/// `memset` of `__memset_avx2_unaligned_erms`, for the C library has one for each kind of processor, and `read` of `__GI___libc_read`, its
+/// own name of it.
 fn plain_function(function: &str) -> &str {
     const KINDS: [&str; 7] = ["_sse", "_ssse", "_avx", "_evex", "_erms", "_unaligned", "_chk"];
-    let plain = function.trim_start_matches('_');
+    let plain = function.strip_prefix("__GI_").unwrap_or(function);
+    let plain = plain.strip_prefix("__libc_").unwrap_or(plain).trim_start_matches('_');
     let end = KINDS.iter().filter_map(|kind| plain.find(kind)).min();
     plain[..end.unwrap_or(plain.len())].trim_end_matches('_')
 }
@@ -199,7 +206,7 @@ impl Numbering {
     }
 }
 
-/// Whether an instance's pages are told apart from those of others of its group.
+/// True if an instance's pages are told apart from those of others of its group.
 pub fn is_paged(group: &Group, extent: Extent, page_bytes: u64) -> bool {
     group.touched == 1 || extent.bytes >= page_bytes
 }

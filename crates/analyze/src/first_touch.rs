@@ -1,4 +1,4 @@
-//! Who touched each page first.
+//! First touches of pages, with their threads.
 //!
 //! A page gets its memory at the first fault that writes: one that reads maps the shared page of zeros and places nothing.
 //! Memory that processes share gets a page at the first fault in any of them, also at one that reads; later ones only map it.
@@ -23,7 +23,7 @@ pub struct Touch {
     pub ip: i64,
     /// The call by which the program came there, if that is in a run-time library; else 0.
     pub caller: i64,
-    /// Whether it only read, and so placed nothing.
+    /// True if it only read, and so placed nothing.
     pub read: bool,
     /// The page.
     pub address: PageAddress,

@@ -1,4 +1,4 @@
-//! What a comparison with another recording needs: objects by what does not change from run to run, pages with owners.
+//! Input of a comparison with another recording: objects by what does not change from run to run, pages with owners.
 
 use numamma_findings::{ForComparison, Identity, NoPages, ObjectForComparison, OwnedPage, RemoteSamples};
 use numamma_trace::{ObjectKind, TraceError};
@@ -15,7 +15,7 @@ use crate::summary::{Tables, order};
 pub fn for_comparison(analysis: &Analysis<'_>) -> Result<ForComparison, TraceError> {
     let Analysis { tables, groups, counters, touches, .. } = analysis;
     let nodes = PageNodes::read(analysis.dataset, tables, groups)?;
-    // What the findings list depends on the pages that were only touched, too.
+    // The findings depend on the pages that were only touched, too.
     let order = order(groups, counters, &pages_by_group(tables, groups, counters, touches, &nodes));
     let objects = order.iter().map(|&number| {
         let (group, count) = (&groups.groups[number as usize], &counters.groups[number as usize]);

@@ -43,7 +43,7 @@ impl Group {
         }
     }
 
-    /// Whether it is memory of many objects that nobody can tell apart, since allocations were not seen.
+    /// True if it is memory of many objects that nobody can tell apart, since allocations were not seen.
     pub fn is_unknown_objects(&self) -> bool {
         self.kind == ObjectKind::Mmap && self.site.is_none() && matches!(self.name.as_str(), BREAK | ANONYMOUS)
     }
@@ -57,13 +57,13 @@ pub struct Groups {
     pub of_object: Vec<Option<GroupId>>,
     /// Number of each row of the objects table among the touched instances of its group, oldest first.
     pub instance: Vec<u32>,
-    /// Which rows are the same memory.
+    /// Rows that are the same memory.
     pub shared: SharedMemory,
     /// Finds objects.
     pub index: Index,
 }
 
-/// What makes objects one group.
+/// The key that makes objects one group.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     /// Kind, module and address of the call and the variable that holds the pointer, or the whole stack where there is no frame.

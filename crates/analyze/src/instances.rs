@@ -78,7 +78,7 @@ pub fn shared(tables: &Tables, group: &Group, users: &FxHashMap<u32, Users>, pag
     add_up(judged)
 }
 
-/// Whether an instance has pages of its own among `pages`, which ascend.
+/// True if an instance has pages of its own among `pages`, which ascend.
 fn is_judged(pages: &[GroupPage], instance: u32) -> bool {
     pages.binary_search_by_key(&instance, |page| page.key.instance).is_ok()
 }

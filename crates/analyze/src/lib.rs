@@ -58,12 +58,12 @@ impl<'a> Analysis<'a> {
         Ok(Self { dataset, tables, groups, counters, touches, findings })
     }
 
-    /// What was found, without details.
+    /// The findings, without details.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// What a comparison with another recording needs beside the findings.
+    /// Input of a comparison with another recording, beside the findings.
     ///
     /// # Errors
     /// If a table cannot be read.
@@ -79,7 +79,7 @@ impl<'a> Analysis<'a> {
         usage::usage(self)
     }
 
-    /// What was found, with the details of the objects with those ids: their pages, and at most `points` samples over
+    /// The findings, with the details of the objects with those ids: their pages, and at most `points` samples over
     /// time of each. `instance`: of that instance alone, see [`numamma_findings::Instance::instance`].
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub struct PageKey {
     /// Number of the instance, or [`SMALL`].
     pub instance: u32,
     /// The address space of a page that small instances share; else 0.
-    space: i32,
+    pub space: i32,
     /// Number from the start of the instance; of a page that small instances share, in the address space.
     pub page: u64,
 }

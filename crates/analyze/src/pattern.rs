@@ -68,7 +68,7 @@ const FEWEST_PAGES: usize = 8;
 const PAGES_OF_RUN: usize = 4;
 /// Share of the samples that one thread has of what is private.
 const PRIVATE: f64 = 0.95;
-/// What the lower end of that share's interval must reach; and what must agree with blocks.
+/// Least lower end of that share's interval; also the least share that must agree with blocks.
 const AGREEMENT: f64 = 0.8;
 /// Pages are shared if threads are separated less than this: 0 where a page has the threads of the whole, 1 where it has
 /// one thread. Two threads of which each is 77 % of its pages, or four of which each is 66 %, are separated by 0.3.
@@ -122,7 +122,7 @@ pub fn judge(instances: &[&[Used]], page_bytes: u64, pages: Option<u64>) -> Patt
     }
 }
 
-/// What samples tell of how threads share instances.
+/// Evidence of samples on how threads share instances.
 struct Evidence {
     samples: u64,
     /// Threads with a sample.
@@ -216,7 +216,7 @@ impl Evidence {
         ratio(agreement - chance, 1.0 - chance)
     }
 
-    /// Whether each page has a main thread, if that can be told.
+    /// True if each page has a main thread, if that can be told.
     fn separated(&self) -> Option<bool> {
         if self.page.pairs < 1.0 {
             return None;
@@ -331,7 +331,7 @@ fn smoothed(pages: &[Used]) -> Vec<Used> {
             _ => all.push(page.clone()),
         }
     }
-    // What lies across the border of two ranges is neither's, and the last pages may have few samples.
+    // A page across the border of two ranges is neither's, and the last pages may have few samples.
     all.retain(|of| of.samples() >= ENOUGH && 4 * of.owner().1 >= 3 * of.samples());
     all
 }
@@ -347,7 +347,7 @@ fn agreement(pages: &[Used], owner: impl Fn(u64) -> Option<i32>) -> f64 {
     ratio(agreeing as f64, samples as f64)
 }
 
-/// Whether a page may be another owner's by chance: it is used by others too, or was hardly sampled, within a long run.
+/// True if a page may be another owner's by chance: it is used by others too, or was hardly sampled, within a long run.
 fn is_stray(page: &Used, run: &(i32, u64, u64)) -> bool {
     const LONG: u64 = 8;
     let (_, own) = page.owner();

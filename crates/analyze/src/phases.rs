@@ -5,7 +5,7 @@ use numamma_findings::PhaseUse;
 use numamma_trace::{MarkerRow, Meta};
 use rustc_hash::FxHashMap;
 
-/// Moments that a run is cut into, to see who works when.
+/// Moments that a run is cut into, to see which threads work when.
 const MOMENTS: usize = 256;
 /// One thread works alone if it has that part of the work of a moment.
 const ALONE: f64 = 0.95;
@@ -122,7 +122,7 @@ impl Phases {
     /// All phases.
     pub fn uses(&self) -> Vec<PhaseUse> {
         let names = match self.names.is_empty() {
-            // Counts do not tell who works when.
+            // Counts do not tell which threads work when.
             true if self.busy.iter().flatten().all(|&time| time == 0) => vec!["whole run".to_owned()],
             true => vec!["one thread works".to_owned(), "several threads work".to_owned()],
             false => self

@@ -34,11 +34,11 @@ pub struct Instance {
     pub extent: Extent,
     /// Time of its last release.
     pub end_time: i64,
-    /// How many calls mapped it; what a fork inherits is no call.
+    /// Number of calls that mapped it; inheriting it from a fork is no call.
     pub calls: u64,
 }
 
-/// Which rows of the objects table are one instance.
+/// The rows of the objects table that are one instance.
 #[derive(Debug, Default)]
 pub struct SharedMemory {
     /// By position in the table: the instance, if it lies in memory that processes share.
@@ -50,7 +50,7 @@ impl SharedMemory {
     /// Of the rows that `counts`; `process_start`: when a process began.
     pub fn new(objects: &[ObjectRow], counts: impl Fn(usize) -> bool, process_start: impl Fn(i32) -> i64) -> Self {
         let mut rows: Vec<usize> = (0..objects.len()).filter(|&n| objects[n].shared != NONE && counts(n)).collect();
-        // What has a name of the program's is an object of its own in the mapping.
+        // Memory with a name of the program's is an object of its own in the mapping.
         let name = |n: usize| (objects[n].kind == ObjectKind::Annotated.name()).then_some(&objects[n].name);
         let kind = |n: usize| (objects[n].shared, name(n));
         let low = |n: usize| objects[n].shared_offset as u64;

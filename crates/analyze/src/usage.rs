@@ -87,9 +87,6 @@ pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
                 false => f64::from(row.memory),
             };
             let key = page_key(groups, tables, object, row.addr as u64);
-            if key.instance == SMALL {
-                continue;
-            }
             let (thread, phase) = (workers.of(row.thread), phases.of(row.time));
             let users = uses.entry((group, key)).or_default();
             let at = users.iter().position(|of| (of.thread, of.phase) == (thread, phase)).unwrap_or_else(|| {
@@ -243,7 +240,7 @@ fn threads(
     (0..workers.count).map(one).collect()
 }
 
-/// The instances of a group that have pages of their own.
+/// The instances of a group that have pages of their own, and one for all that have not.
 fn instances(
     analysis: &Analysis<'_>,
     workers: &Workers,
@@ -258,26 +255,31 @@ fn instances(
         rows.insert(groups.instance[object], object);
     }
     let mut instances = Vec::new();
-    for chunk in pages.chunk_by(|a, b| a.key.instance == b.key.instance) {
+    for chunk in pages.chunk_by(|a, b| (a.key.instance, a.key.space) == (b.key.instance, b.key.space)) {
         let instance = chunk[0].key.instance;
-        let Some(&object) = rows.get(&instance).filter(|_| instance != SMALL) else { continue };
-        let Extent { addr, bytes } = groups.extent(tables, object);
-        let page = |of: &crate::detail::GroupPage| {
+        let is_small = instance == SMALL;
+        let Extent { addr, bytes } = match rows.get(&instance) {
+            _ if is_small => Extent { addr: 0, bytes: chunk.len() as u64 * page_bytes },
+            Some(&object) => groups.extent(tables, object),
+            None => continue,
+        };
+        let page = |(n, of): (usize, &crate::detail::GroupPage)| {
             let mut by_thread = uses.remove(&(group, of.key)).unwrap_or_default();
             by_thread.sort_by_key(|of| (of.thread, of.phase));
             PageUse {
-                page: of.key.page,
+                page: if is_small { n as u64 } else { of.key.page },
                 first_touch: of.first_touch.map(|touch| workers.of(touch.thread)),
                 node: of.node.filter(|&node| node >= 0).map(|node| node as usize),
                 by_thread,
             }
         };
         instances.push(InstanceUse {
-            instance: u64::from(instance),
+            instance: if is_small { 0 } else { u64::from(instance) },
             bytes,
+            blocks: if is_small { groups.groups[group as usize].instances } else { 0 },
             page_offset: addr % page_bytes,
             huge_offset: (addr - addr % page_bytes) % HUGE,
-            pages: chunk.iter().map(page).collect(),
+            pages: chunk.iter().enumerate().map(page).collect(),
         });
     }
     instances

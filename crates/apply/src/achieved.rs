@@ -34,7 +34,7 @@ impl Pages {
     }
 }
 
-/// Whether pages are as large as the plan wants them, as last seen while the program ran.
+/// Sizes of the pages of objects whose plan asks for large ones, as last seen while the program ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageSizes {
     /// Pages of 4 KiB that lay somewhere.
@@ -89,7 +89,7 @@ pub struct Achieved {
     pub pinned: u64,
     /// Threads that the system did not let run there.
     pub not_pinned: u64,
-    /// Whether the program was ended since the plan is strict, and which rule failed.
+    /// The rule that failed, if the program was ended because the plan is strict.
     pub stopped: Option<String>,
     /// In the plan's order.
     pub rules: Vec<RuleAchieved>,

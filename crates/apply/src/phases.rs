@@ -79,7 +79,7 @@ fn process(shared: &SharedPlan, pid: i32) -> Option<&wire::Process> {
     found
 }
 
-/// Whether a process has the plan in its environment.
+/// True if a process has the plan in its environment.
 fn is_ours(shared: &SharedPlan, pid: i32) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let named = format!("{}={}", wire::ENVIRONMENT, shared.path().display());

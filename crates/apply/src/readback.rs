@@ -174,7 +174,7 @@ impl Entry<'_> {
         self.one.or_else(|| self.borders.get(self.borders.partition_point(|(end, _)| *end <= page))?.1)
     }
 
-    /// Whether a page may be on that node.
+    /// True if a page may be on that node.
     fn is_right(&self, page: u64, node: u32) -> bool {
         match self.one.is_none() && self.borders.is_empty() {
             true => self.nodes.contains(&node),

@@ -128,10 +128,10 @@ pub struct Report {
     /// Directory of the recording
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// What the rows are
+    /// One row for each of these
     #[arg(long, default_value = "object", value_parser = PossibleValuesParser::new(By::NAMES).try_map(|s| s.parse::<By>()))]
     pub by: By,
-    /// What the rows are sorted by
+    /// Number that the rows are sorted by
     #[arg(long, default_value = "cost", value_parser = PossibleValuesParser::new(Sort::NAMES).try_map(|s| s.parse::<Sort>()))]
     pub sort: Sort,
     /// Which accesses count
@@ -229,7 +229,7 @@ pub struct Try {
     /// Directory for the results, and on a machine of several nodes for a recording under each policy
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// What is tried beside the program as it is, repeatable: a policy as for `numamma apply --policy`, or a plan's file
+    /// A way to place memory, tried beside the program as it is, repeatable: a policy as for `numamma apply --policy`, or a plan's file
     /// [default: interleave, block]
     #[arg(short, long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,

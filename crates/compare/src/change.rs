@@ -92,7 +92,7 @@ pub fn seconds(basis: &ForComparison, samples: u64, seconds: f64) -> Measured {
     (seconds, share_error(samples, basis.recorded).map(|error| error * all))
 }
 
-/// A share of remote accesses; `None` if it is one of nothing. What was counted and not sampled has no error.
+/// A share of remote accesses; `None` if it is one of nothing. Accesses that were counted and not sampled have no error.
 pub fn remote_share(of: RemoteSamples, exact: bool) -> Option<Measured> {
     let share = (of.known > 0.0).then(|| of.remote / of.known)?;
     // As many samples as would show that share: accesses are estimated from samples, which alone are independent.

@@ -1,4 +1,4 @@
-//! What differs between two recordings of one program. Pure: findings in, a comparison out.
+//! Differences between two recordings of one program. Pure: findings in, a comparison out.
 //!
 //! ```text
 //!   identities of A, of B  -> matching  -> pairs of objects
@@ -34,16 +34,16 @@ use threads::Threads;
 pub struct Input<'a> {
     /// How the user calls it.
     pub path: &'a str,
-    /// Whether it was finished.
+    /// True if it was finished.
     pub complete: bool,
-    /// What was found.
+    /// The findings.
     pub findings: &'a Findings,
-    /// What a comparison needs beside that.
+    /// Further input of the comparison.
     pub basis: &'a ForComparison,
 }
 
 impl Input<'_> {
-    /// Whether its accesses were counted one by one, so that they have no error of sampling.
+    /// True if its accesses were counted one by one, so that they have no error of sampling.
     fn exact(&self) -> bool {
         self.findings.sampler.kind == EXACT
     }

@@ -1,4 +1,4 @@
-//! What a reader must know before believing a difference.
+//! Facts to know before believing a difference.
 
 use numamma_findings::{Comparable, Findings, Match, Matched, Note};
 

@@ -1,6 +1,6 @@
 //! Coverage and accuracy of page ownership, as profile-guided placement measures a profile (Marathe and Mueller).
 //!
-//! The owner of a page is who accesses it most. Coverage is the share of the reference's pages that the other recording
+//! The owner of a page is the thread that accesses it most. Coverage is the share of the reference's pages that the other recording
 //! knows an owner of; accuracy is the share of those whose owner is the same.
 
 use std::cmp::Ordering;

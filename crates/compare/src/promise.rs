@@ -1,4 +1,4 @@
-//! What a plan promised, and what was reached.
+//! The promise of a plan, and the result.
 
 use numamma_findings::{Change, Comparison, Promise};
 use numamma_plan::Predicted;
@@ -7,7 +7,7 @@ use numamma_plan::Predicted;
 pub fn promise(predicted: &Predicted, comparison: &Comparison) -> Promise {
     let part = |planned: Option<f64>, now: Option<f64>| Some(planned? / now.filter(|&now| now > 0.0)?);
     let time = part(predicted.planned_s, predicted.now_s);
-    // What is not known, such as how long loads waited, makes both times longer or both shorter.
+    // An unknown, such as how long loads waited, makes both times longer or both shorter.
     let ends = [part(predicted.low_s, predicted.now_low_s), part(predicted.high_s, predicted.now_high_s), time];
     let ends = ends.into_iter().collect::<Option<Vec<f64>>>();
     let time_low = ends.as_ref().map(|ends| ends.iter().copied().fold(f64::INFINITY, f64::min));

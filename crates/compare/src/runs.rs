@@ -48,7 +48,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// What can be compared of all recordings.
+/// Numbers of all recordings that can be compared.
 pub fn comparable_runs(a: &Runs<'_>, b: &Runs<'_>) -> Comparable {
     let first = a.first().findings;
     let others = b.all.iter().chain(a.others()).map(|run| comparable(first, run.findings));

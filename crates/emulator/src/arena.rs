@@ -61,7 +61,7 @@ impl Arena {
         self.execute.wrapping_add(at as usize)
     }
 
-    /// Whether the code of one more block might find no room.
+    /// True if the code of one more block might find no room.
     pub fn is_full(&self) -> bool {
         self.used + (1 << 16) > BYTES
     }

@@ -226,7 +226,7 @@ impl Cache {
         Some(Op { kind: Kind::Native, code: index, ..op })
     }
 
-    /// Whether one more block might be too much.
+    /// True if one more block might be too much.
     fn is_full(&self) -> bool {
         self.arena.is_full() || self.blocks.len() > 1 << 20 || self.lanes.len() > 1 << 20
     }

@@ -169,13 +169,13 @@ impl Features {
     }
 }
 
-/// Whether this processor can execute the instruction.
+/// True if this processor can execute the instruction.
 pub fn has(instruction: &Instruction) -> bool {
     let features = Features::get();
     instruction.cpuid_features().iter().all(|&f| features.0.get(f as usize).copied().unwrap_or(false))
 }
 
-/// Whether it is one of AMD: what prefixes mean to branches differs.
+/// True if it is one of AMD: what prefixes mean to branches differs.
 pub fn is_amd() -> bool {
     let maker = __cpuid(0);
     (maker.ebx, maker.edx, maker.ecx) == (0x6874_7541, 0x6974_6e65, 0x444d_4163)
@@ -188,7 +188,7 @@ pub fn address_bits() -> u32 {
     if five_levels { 56 } else { 47 }
 }
 
-/// Whether XSAVE may be executed.
+/// True if XSAVE may be executed.
 pub fn has_xsave() -> bool {
     __cpuid(1).ecx >> 27 & 1 == 1
 }

@@ -56,7 +56,7 @@ const HOLDS: [u32; 8] = {
     all
 };
 
-/// Whether the condition of that number holds.
+/// True if the condition of that number holds.
 #[inline(always)]
 pub fn holds(condition: u8, status: u16) -> bool {
     // Without branches: the processor could not predict them.

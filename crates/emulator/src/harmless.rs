@@ -339,7 +339,7 @@ fn mask(i: &Instruction) -> Mask {
     }
 }
 
-/// Whether MXCSR may matter. Moves, integers, logic and permutations do without it; in doubt it does.
+/// True if MXCSR may matter. Moves, integers, logic and permutations do without it; in doubt it does.
 fn uses_control(mnemonic: Mnemonic) -> bool {
     const WITHOUT: [&str; 30] = [
         "P",

@@ -319,7 +319,7 @@ impl<M: Memory + ?Sized, O: Observer + ?Sized> Runner<'_, M, O> {
     }
 }
 
-/// Whether a quotient exists and fits.
+/// True if a quotient exists and fits.
 fn divides(width: u8, low: u64, high: u64, divisor: u64, signed: bool) -> bool {
     let bits = u32::from(width) * 8;
     let divisor = cut(divisor, width);

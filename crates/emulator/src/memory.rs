@@ -208,7 +208,7 @@ impl Space {
         self.copy_out(memory, address, &value.to_le_bytes()[..usize::from(width)])
     }
 
-    /// Whether all of a range may be written; changes nothing.
+    /// Fails unless all of a range may be written; changes nothing.
     #[inline(always)]
     pub fn check_write<M: Memory + ?Sized>(&mut self, memory: &mut M, address: u64, length: usize) -> Result<(), Stop> {
         self.writable(memory, address)?;

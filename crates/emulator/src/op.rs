@@ -191,7 +191,7 @@ pub struct Op {
 }
 
 impl Op {
-    /// Whether the next instruction is not known to be the one behind it.
+    /// True if the next instruction is not known to be the one behind it.
     pub fn ends_block(&self) -> bool {
         use Kind::{
             Call, CallTo, Fault, Jump, JumpIf, JumpIfZeroCount, JumpTo, Lacking, Loop, LoopWhile, Return, SystemCall,

@@ -22,7 +22,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Whether their share is hardly more than a guess: then the cost is all that is known.
+    /// True if their share is hardly more than a guess: then the cost is all that is known.
     pub fn is_cost_only(&self) -> bool {
         self.stated().is_none()
     }

@@ -1,4 +1,4 @@
-//! What the comparison of two recordings found. These types are the JSON of `numamma compare`, field for field
+//! Results of the comparison of two recordings. These types are the JSON of `numamma compare`, field for field
 //! (`docs/COMPARE.md` documents it).
 //!
 //! Differences are B - A. Every `error` is the half-width of a 95 % interval: from the number of samples and, with several
@@ -28,9 +28,9 @@ pub struct Comparison {
     /// The same of the second.
     #[serde(default)]
     pub more_b: Vec<String>,
-    /// What of the two can be compared.
+    /// Numbers of the two that can be compared.
     pub comparable: Comparable,
-    /// What a reader must know before believing a difference.
+    /// Facts to know before believing a difference.
     pub notes: Vec<Note>,
     /// The runs as a whole.
     pub total: TotalChange,
@@ -40,14 +40,14 @@ pub struct Comparison {
     pub only_a: Vec<Unmatched>,
     /// Objects of the second alone.
     pub only_b: Vec<Unmatched>,
-    /// How far both agree on who owns the pages; `None` where pages cannot be compared.
+    /// How far both agree on the owners of pages; `None` where pages cannot be compared.
     pub ownership: Option<Ownership>,
-    /// What a plan promised beside what was reached; `None` unless a plan was named that says what it is to bring.
+    /// The promise of a plan beside the result; `None` unless a plan was named that has a promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
 }
 
-/// What a plan promised for recording B, and what B reached. Times are parts of the time of A.
+/// The promise of a plan for recording B, and the result of B. Times are parts of the time of A.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
     /// The machine that it was predicted for.
@@ -62,7 +62,7 @@ pub struct Promise {
     pub time_reached: Option<f64>,
     /// Half-width of the 95 % interval of `time_reached`; `None` of one recording each.
     pub time_error: Option<f64>,
-    /// Whether what was reached is in the promised interval, or its error reaches there; `None` where one is not known.
+    /// True if what was reached is in the promised interval, or its error reaches there; `None` where one is not known.
     pub time_kept: Option<bool>,
     /// Promised remote part of the accesses to memory, 0..1.
     pub remote: f64,
@@ -88,7 +88,7 @@ pub struct Recording {
     pub path: String,
     /// The recorded command line.
     pub command: Vec<String>,
-    /// Whether the recording was finished.
+    /// True if the recording was finished.
     pub complete: bool,
     /// Wall time of the program, seconds.
     pub wall_s: f64,
@@ -116,11 +116,11 @@ pub struct Recording {
     pub matched_cost: f64,
     /// The same of accesses.
     pub matched_accesses: f64,
-    /// What is missing from it.
+    /// Losses of it.
     pub losses: Vec<Loss>,
 }
 
-/// What can be compared.
+/// Numbers that can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparable {
     /// Time: both were measured in the same way.
@@ -177,7 +177,7 @@ pub struct Change {
     pub difference: Option<f64>,
     /// Error of the difference: of the samples, or of the spread between runs, whichever is larger.
     pub error: Option<f64>,
-    /// Whether the difference is beyond its error; `None` where that is not known: no error, or a time or a cost of one run
+    /// True if the difference is beyond its error; `None` where that is not known: no error, or a time or a cost of one run
     /// each.
     pub significant: Option<bool>,
 }
@@ -279,13 +279,13 @@ pub struct AccessChange {
     pub reads: Option<Pair>,
     /// Writes, likewise.
     pub writes: Option<Pair>,
-    /// What these numbers stand on.
+    /// Basis of these numbers.
     #[serde(default)]
     pub basis: Bases,
 }
 
 impl AccessChange {
-    /// Whether the first number is more than a guess, and has an error: else no report states it.
+    /// True if the first number is more than a guess, and has an error: else no report states it.
     pub fn is_stated_in_a(&self) -> bool {
         !self.basis.is_cost_only_in_a() && self.share.a_error.is_some()
     }
@@ -295,7 +295,7 @@ impl AccessChange {
         !self.basis.is_cost_only_in_b() && self.share.b_error.is_some()
     }
 
-    /// Whether both numbers are: else no report states a difference.
+    /// True if both numbers are: else no report states a difference.
     pub fn is_stated(&self) -> bool {
         self.is_stated_in_a() && self.is_stated_in_b()
     }
@@ -312,12 +312,12 @@ pub struct Bases {
 }
 
 impl Bases {
-    /// Whether the first recording knows the cost alone.
+    /// True if the first recording knows the cost alone.
     pub fn is_cost_only_in_a(&self) -> bool {
         crate::is_cost_only(self.a)
     }
 
-    /// Whether the second one does.
+    /// True if the second one does.
     pub fn is_cost_only_in_b(&self) -> bool {
         crate::is_cost_only(self.b)
     }

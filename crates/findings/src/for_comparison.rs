@@ -1,11 +1,11 @@
-//! What a comparison with another recording needs to know of a recording, beside its [`crate::Findings`].
+//! Input of a comparison with another recording, beside the [`crate::Findings`].
 //!
 //! Nothing in here depends on where the kernel put the program in memory: addresses are relative to modules, pages to
 //! objects, threads are numbers.
 
 use crate::CallSite;
 
-/// What a comparison needs of one recording.
+/// Input of a comparison from one recording.
 #[derive(Clone, Debug, Default)]
 pub struct ForComparison {
     /// Samples taken in user code.
@@ -24,7 +24,7 @@ pub struct ForComparison {
     pub objects: Vec<ObjectForComparison>,
 }
 
-/// What a comparison needs of one object.
+/// Input of a comparison from one object.
 #[derive(Clone, Debug)]
 pub struct ObjectForComparison {
     /// How it is found in the other recording.
@@ -35,7 +35,7 @@ pub struct ObjectForComparison {
     pub pages: Result<Vec<OwnedPage>, NoPages>,
 }
 
-/// What an object is told by.
+/// Identity of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     /// Kind, as [`crate::Object::kind`].

@@ -1,4 +1,4 @@
-//! What the analysis of a recording found: the only input of reports and views.
+//! Results of the analysis of a recording: the only input of reports and views.
 //!
 //! The types below are the JSON report, field for field (`docs/REPORT.md` documents it). Within [`VERSION`] fields are
 //! added, never renamed or removed. Shares are 0..1 of all data accesses (or of all cost) of the run; every `error` is the
@@ -49,7 +49,7 @@ pub struct Findings {
     pub run: Run,
     /// How it was sampled.
     pub sampler: Sampler,
-    /// What became of the samples.
+    /// Fate of the samples.
     pub samples: Samples,
     /// Everything that is missing from the recording, by name.
     pub losses: Vec<Loss>,
@@ -76,7 +76,7 @@ pub struct Findings {
 pub struct MissingTable {
     /// Its name.
     pub table: String,
-    /// What cannot be shown without it.
+    /// Facts that cannot be shown without it.
     pub unknown: String,
 }
 
@@ -129,7 +129,7 @@ pub struct Run {
     pub started_unix_s: f64,
     /// Bytes of a page of the machine.
     pub page_bytes: u64,
-    /// Whether allocations were recorded; else memory of the heap is one object, or a few.
+    /// True if allocations were recorded; else memory of the heap is one object, or a few.
     pub heap_tracked: bool,
 }
 
@@ -145,12 +145,12 @@ pub struct Sampler {
     /// Share of the threads' time that recording cost: the sum of [`Overhead`], or where that was not measured an estimate from the tick
     /// cost at the start.
     pub overhead_estimate: f64,
-    /// What recording cost, by part; none if that was not measured.
+    /// Cost of recording, by part; none if that was not measured.
     #[serde(default)]
     pub overhead: Option<Overhead>,
     /// `read` or `write` if only samples of such accesses were kept.
     pub only: Option<String>,
-    /// Whether accesses were counted by the program's own hooks: those of code that was compiled without are in no number.
+    /// True if accesses were counted by the program's own hooks: those of code that was compiled without are in no number.
     #[serde(default)]
     pub hooks: bool,
     /// Which part of the run was sampled: shares are of that.
@@ -167,7 +167,7 @@ pub struct Sampler {
     pub caches: Option<String>,
 }
 
-/// What recording cost.
+/// Cost of recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
     /// Seconds that threads ran while they were sampled, with what recording took of it.
@@ -189,7 +189,7 @@ pub struct Trace {
     pub most: u64,
     /// Accesses that were traced, of all threads.
     pub accesses: u64,
-    /// Whether as many were made as were wanted: there may have been more.
+    /// True if as many were made as were wanted: there may have been more.
     pub used_up: bool,
     /// Seconds from the start to when the first was wanted.
     pub after_s: f64,
@@ -206,7 +206,7 @@ pub struct TraceWindows {
     pub instructions: u64,
     /// Seconds that threads were stopped for, in all.
     pub stopped_s: f64,
-    /// Whether nothing told how fast instructions were executed: numbers of accesses are ratios, of code that runs together.
+    /// True if nothing told how fast instructions were executed: numbers of accesses are ratios, of code that runs together.
     pub assumed: bool,
     /// Numbers of accesses that trace windows tell of may be so many times too small, or too large (95 %): it is not known well how fast code was executed.
     pub factor: Option<f64>,
@@ -220,7 +220,7 @@ pub struct Controls {
     pub after_s: f64,
     /// Seconds from there to the last; `None`: to the end.
     pub for_s: Option<f64>,
-    /// Whether samples were only taken where the program said that they are wanted.
+    /// True if samples were only taken where the program said that they are wanted.
     pub marked: bool,
     /// Functions inside which samples were taken; none: everywhere.
     #[serde(rename = "in")]
@@ -236,7 +236,7 @@ pub struct Controls {
 }
 
 impl Controls {
-    /// Whether shares are of less than the whole run.
+    /// True if shares are of less than the whole run.
     pub fn is_part(&self) -> bool {
         let thinned = self.thinned;
         *self != Self { thinned, ..Self::default() }
@@ -258,7 +258,7 @@ impl Default for Controls {
     }
 }
 
-/// What became of the samples.
+/// Fate of the samples.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Samples {
     /// Samples taken in user code.
@@ -282,7 +282,7 @@ pub struct Loss {
     pub kind: String,
     /// How many.
     pub count: u64,
-    /// What to change so that it does not happen.
+    /// The change that avoids it.
     pub remedy: String,
 }
 
@@ -319,14 +319,14 @@ pub struct Object {
     pub remote: Remote,
     /// Threads that accessed it, highest cost first.
     pub threads: Vec<ThreadShare>,
-    /// Who touched its pages first, most pages first.
+    /// Threads that touched its pages first, most pages first.
     pub first_touch: Vec<FirstTouch>,
     /// How its threads share it; of several instances, how they share most of them.
     pub pattern: Pattern,
     /// Of several instances: how many of them its threads share in which way, most samples first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instance_patterns: Vec<InstancePattern>,
-    /// What to do about it, if anything.
+    /// The advice, if there is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
     /// Cache lines of it that several threads use, if that costs a twentieth of the run or more.
@@ -365,7 +365,7 @@ pub struct Cost {
     pub error: Option<f64>,
 }
 
-/// Whether a count of which that part has a basis is hardly more than a guess, so that no report states it.
+/// True if a count of which that part has a basis is hardly more than a guess, so that no report states it.
 pub(crate) fn is_cost_only(basis: Option<f64>) -> bool {
     basis.is_some_and(|basis| basis < 0.5)
 }
@@ -413,7 +413,7 @@ pub struct FirstTouch {
     pub via: String,
     /// Pages.
     pub pages: u64,
-    /// Whether that was when another object lay there: these pages were recycled.
+    /// True if that was when another object lay there: these pages were recycled.
     #[serde(default)]
     pub recycled: bool,
 }
@@ -458,7 +458,7 @@ pub struct InstancePattern {
     pub share: f64,
 }
 
-/// What to do about an object that lies where one thread touched it first, and that others use.
+/// Advice about an object that lies where one thread touched it first, and that others use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// `initialise-in-parallel`, `initialise-in-user`, `allocate-in-user`, `interleave` or `plan`.
@@ -501,7 +501,7 @@ pub struct LineSharing {
 pub struct Detail {
     /// Bytes of a page in `pages`.
     pub page_bytes: u64,
-    /// What `Page::page` counts: `offset` (from the first page of the one instance), `instances` (the pages of all
+    /// Unit that `Page::page` counts: `offset` (from the first page of the one instance), `instances` (the pages of all
     /// instances, one instance behind the other, oldest first) or `address` (the distinct pages of many small instances, in
     /// ascending order of address).
     pub page_basis: String,
@@ -544,7 +544,7 @@ pub struct Instance {
     pub cost_s: f64,
     /// Threads that accessed it, highest cost first; shares of this instance.
     pub threads: Vec<ThreadShare>,
-    /// Who touched its pages first, most pages first.
+    /// Threads that touched its pages first, most pages first.
     pub first_touch: Vec<FirstTouch>,
     /// How its threads share it.
     pub pattern: Pattern,
@@ -585,7 +585,7 @@ pub struct Point {
     pub offset: u64,
     /// Thread number.
     pub thread: usize,
-    /// Whether it is a write.
+    /// True if it is a write.
     pub write: bool,
 }
 
@@ -687,7 +687,7 @@ pub struct Process {
     pub parent: i32,
     /// Name or path of the executable.
     pub command: String,
-    /// Whether its allocations were seen (the library was loaded).
+    /// True if its allocations were seen (the library was loaded).
     pub tracked: bool,
     /// Samples taken in it.
     pub samples: u64,

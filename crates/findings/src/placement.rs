@@ -24,7 +24,7 @@ pub struct PlanFindings {
     /// Part of the threads' CPU time that loads wait for memory, 0..1: only that part depends on the placement; `None` where times are not known.
     #[serde(default)]
     pub waiting_share: Option<f64>,
-    /// What is to be known before anything else, one sentence each.
+    /// Facts to know before anything else, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Assumptions in place of unknown numbers, one sentence each.

@@ -11,7 +11,7 @@ pub struct Predictions {
     pub machine: String,
     /// Threads of the run.
     pub threads: usize,
-    /// Whether times hold memory accesses alone, because the native run time is not known: then only ratios mean something.
+    /// True if times hold memory accesses alone, because the native run time is not known: then only ratios mean something.
     pub memory_only: bool,
     /// Wall time of the recorded run, seconds; `None` if it is no native run.
     pub measured_s: Option<f64>,

@@ -86,7 +86,7 @@ pub struct ObjectUse {
     pub site: Option<CallSite>,
     /// First touches of its pages, most pages first.
     pub first_touch: Vec<FirstTouch>,
-    /// Its instances that use more than a few pages, oldest first.
+    /// Its instances, oldest first; behind them one for its blocks of less than a page.
     pub instances: Vec<InstanceUse>,
 }
 
@@ -99,6 +99,10 @@ pub struct InstanceUse {
     pub bytes: u64,
     /// Bytes from the start of its first page to the start of the instance.
     pub page_offset: u64,
+    /// 0; or the number of the object's blocks that are smaller than a page, for all of which it stands. Its pages are then those of the heap
+    /// that hold them, counted in the order of their addresses without those between.
+    #[serde(default)]
+    pub blocks: u64,
     /// Bytes by which the start of its first page lies behind a multiple of 2 MiB: which pages share a huge page.
     pub huge_offset: u64,
     /// Its pages that were accessed or first touched, ascending.

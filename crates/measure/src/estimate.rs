@@ -23,7 +23,7 @@ pub struct Estimate {
     pub high: f64,
     /// Number of samples.
     pub samples: usize,
-    /// Whether half the interval is below 3 % of the median.
+    /// True if half the interval is below 3 % of the median.
     pub stable: bool,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn thread_time() -> Duration {
     if is_fine { cpu_time() } else { begin.elapsed() }
 }
 
-/// Whether the time advances in small steps.
+/// True if the time advances in small steps.
 fn is_fine() -> bool {
     const FINE: Duration = Duration::from_micros(20);
     (0..8).all(|_| {
@@ -114,7 +114,7 @@ impl Region {
     }
 }
 
-/// Whether the kernel knows no second node.
+/// True if the kernel knows no second node.
 fn only_node() -> bool {
     !std::path::Path::new("/sys/devices/system/node/node1").exists()
 }

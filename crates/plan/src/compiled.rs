@@ -15,9 +15,9 @@ const PROCESSES: u32 = 1 << 12;
 /// A plan for one machine and the files of one program.
 #[derive(Debug, Default)]
 pub struct Compiled {
-    /// What to say about it before it is applied.
+    /// Remarks about it before it is applied.
     pub remarks: Vec<Fault>,
-    /// What its rules are called, in their order.
+    /// Names of its rules, in their order.
     pub names: Vec<RuleName>,
     pub(crate) strict: bool,
     pub(crate) rules: Vec<wire::Rule>,
@@ -32,7 +32,7 @@ pub struct Compiled {
     pub(crate) threads: Vec<Vec<u32>>,
     /// Where the main thread's CPUs are, if it is pinned and they are all of one node.
     pub(crate) main_node: Option<u32>,
-    /// What the program calls memory, and its rule.
+    /// Names that the program gives to memory, and their rules.
     pub(crate) labels: Vec<(String, u32)>,
     /// Names, whether a function begins them, and lines.
     pub(crate) phases: Vec<(String, bool, usize)>,
@@ -54,7 +54,7 @@ pub struct Marker {
     pub line: usize,
 }
 
-/// What a rule is called.
+/// Name of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleName {
     /// The object.
@@ -66,7 +66,7 @@ pub struct RuleName {
 }
 
 impl Compiled {
-    /// Whether threads are pinned.
+    /// True if threads are pinned.
     pub fn pins(&self) -> bool {
         !self.threads.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a plan, and where.
+//! Faults in plans, with their lines.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct Fault {
     /// Line of the plan, from 1; 0 where there is none to name.
     pub line: usize,
-    /// What is wrong and what to do.
+    /// The fault and its remedy.
     pub message: String,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   plan.toml -> text -> Plan -> resolve (machine, modules) -> Compiled -> bytes that the program maps
 //!                          |
-//!                          +-> snippet: the same for people who prefer to change the source
+//!                          +-> snippet: the same as changes of the source
 //! ```
 //!
 //! A [`Plan`] is what a person means: names, policies, "all nodes". A [`Compiled`] plan is the same for one machine and the files of

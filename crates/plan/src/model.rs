@@ -1,4 +1,4 @@
-//! What a plan says.
+//! The contents of a plan.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -24,11 +24,11 @@ pub struct Plan {
     pub objects: Vec<Object>,
     /// Phases of the program, in the order of the text.
     pub phases: Vec<Phase>,
-    /// What the plan was predicted to bring, if it was made from a recording.
+    /// The prediction for the plan, if it was made from a recording.
     pub predicted: Option<Predicted>,
 }
 
-/// What a plan was predicted to bring: it changes nothing, and a comparison holds it against what was reached.
+/// The prediction for a plan: it changes nothing, and a comparison holds it against the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Predicted {
     /// The machine that it was predicted for.
@@ -56,7 +56,7 @@ pub struct Predicted {
 pub struct Phase {
     /// Line of the text.
     pub line: usize,
-    /// What objects, and the program where it says so by itself, call it.
+    /// Name by which objects, and the program by itself, refer to it.
     pub name: String,
     /// The function that it begins with; none: the program says so.
     pub function: Option<String>,
@@ -85,11 +85,11 @@ pub enum Pin {
 pub struct Object {
     /// Line of the text.
     pub line: usize,
-    /// What people call it; else it is called by what it matches.
+    /// Name for people; without one, it is called by its target.
     pub name: Option<String>,
     /// Which memory.
     pub target: Target,
-    /// Who must have called the place, directly or not, from it outwards.
+    /// Functions that must have called the place, directly or not, from it outwards.
     pub callers: Vec<Site>,
     /// File name or path of the module that defines it; none: the program's executable.
     pub module: Option<String>,
@@ -125,9 +125,9 @@ pub enum Target {
     Static(String),
     /// Heap blocks, by where they are allocated; none: all.
     Heap(Option<Site>),
-    /// What the program maps, by where it does; none: all.
+    /// Mappings, by the place that makes them; none: all.
     Map(Option<Site>),
-    /// What the program itself calls so (`numamma_label`).
+    /// Memory to which the program itself gave the name (`numamma_label`).
     Label(String),
     /// All of it: static variables, heap blocks, and mappings that are as large.
     Any,
@@ -229,7 +229,7 @@ impl Policy {
 }
 
 impl Object {
-    /// What to call it.
+    /// Its name.
     pub fn title(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();

@@ -11,7 +11,7 @@ pub enum Places {
     Explicit(Vec<Vec<u32>>),
 }
 
-/// What a place is.
+/// Kind of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A hardware thread.
@@ -34,7 +34,7 @@ const UNITS: [(&str, Unit); 4] = [
 const MOST: usize = 1 << 16;
 
 impl Places {
-    /// Whether a text looks like places.
+    /// True if a text looks like places.
     pub fn is_meant(text: &str) -> bool {
         let name = text.split('(').next().unwrap_or_default().trim();
         text.trim_start().starts_with(['{', '!']) || UNITS.iter().any(|(unit, _)| *unit == name)
@@ -43,7 +43,7 @@ impl Places {
     /// Reads `cores`, `sockets(2)`, `{0,1},{2,3}`, `{0:4}:8:4` and the like.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("\"{text}\" is no list of places, such as \"cores\", \"{{0,1}},{{2,3}}\" or \"{{0:4}}:8:4\"");

@@ -136,7 +136,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is not in this program is a fault of a strict plan; else the rest is applied.
+    /// A name that this program lacks is a fault of a strict plan; else the rest is applied.
     fn missing(&mut self, line: usize, message: String) {
         if self.plan.strict {
             self.fault(line, message);

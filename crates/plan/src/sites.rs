@@ -60,12 +60,12 @@ pub fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     joined
 }
 
-/// Whether a file of the debug information is the one that is meant: it or the end of its path.
+/// True if a file of the debug information is the one that is meant: it or the end of its path.
 pub fn is_file(path: &str, meant: &str) -> bool {
     path.strip_suffix(meant).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
-/// Whether a function is the one that a plan calls `name`: as debug information has it, without parameters, namespaces or template
+/// True if a function is the one that a plan calls `name`: as debug information has it, without parameters, namespaces or template
 /// arguments, or as a report has shortened it, with an ellipsis.
 pub fn means(function: &str, name: &str) -> bool {
     if is_it(function, name) {
@@ -105,7 +105,7 @@ fn ends_with_name(function: &str, name: &str) -> bool {
     function.strip_suffix(name).is_some_and(ends_a_qualifier)
 }
 
-/// What stands before the brackets of the parameters.
+/// The text before the brackets of the parameters.
 fn without_parameters(function: &str) -> &str {
     let mut depth = 0_i32;
     for (at, c) in function.char_indices() {

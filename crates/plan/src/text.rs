@@ -119,7 +119,7 @@ struct InPhaseText {
     thread: Option<Spanned<u32>>,
 }
 
-/// What belongs to a policy, of an object or of one of its phases.
+/// Keys of a policy, of an object or of one of its phases.
 #[derive(Clone, Copy)]
 struct PolicyText<'a> {
     policy: &'a Spanned<String>,
@@ -543,7 +543,7 @@ impl Reader<'_> {
 
     fn policy(&mut self, text: PolicyText<'_>) -> Option<Policy> {
         let name = text.policy.get_ref().as_str();
-        // What belongs to one policy only.
+        // Keys of one policy only.
         for (present, key, of) in [
             (text.block.map(|of| self.line(of)), "block", "block-cyclic"),
             (text.pages.map(|of| self.line(of)), "pages", "map"),

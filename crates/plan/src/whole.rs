@@ -16,7 +16,7 @@ impl Plan {
     /// `with-cpus`, `memory-only`, `0-3,5`.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The fault in the text.
     pub fn whole(policy: &str, least: u64) -> Result<Self, String> {
         let wrong = || format!("\"{policy}\": one of {WHOLE_POLICIES}");
         let (name, argument) = match policy.split_once('=') {
@@ -66,6 +66,14 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `--min-size` of `apply` and `try`.
+    #[test]
+    fn objects_below_the_least_size_are_left() {
+        let bytes = |least: u64| Plan::whole("interleave", least).map(|mut plan| plan.objects.remove(0).bytes);
+        let bytes = bytes(64 << 10).expect("a plan");
+        assert!(!bytes.contains(&(60 << 10)) && bytes.contains(&(64 << 10)) && bytes.contains(&(68 << 10)));
+    }
 
     #[test]
     fn policies_are_written_in_short() {

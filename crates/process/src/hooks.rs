@@ -1,5 +1,5 @@
-//! Whether a program tells of its accesses by itself: it was compiled with `-fsanitize=thread`, and the functions that it calls for each
-//! access can be ours.
+//! Finds programs that tell of their accesses by themselves: compiled with `-fsanitize=thread`, and the functions that
+//! they call for each access can be ours.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ pub fn hooks_of(executable: &Path) -> Hooks {
     }
 }
 
-/// Whether it is called for accesses.
+/// True if it is called for accesses.
 fn is_hook(name: &str) -> bool {
     const KINDS: [&str; 7] = ["read", "write", "unaligned_", "volatile_", "atomic", "vptr_", "func_entry"];
     name.strip_prefix("__tsan_").is_some_and(|rest| KINDS.iter().any(|kind| rest.starts_with(kind)))

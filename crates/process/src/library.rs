@@ -193,7 +193,7 @@ fn sweep(parent: &Path, whereabouts: &str) {
     }
 }
 
-/// Whether a process has the file mapped. Of processes whose mappings we may not see, none is ours: the loader would not load
+/// True if a process has the file mapped. Of processes whose mappings we may not see, none is ours: the loader would not load
 /// the library into a program with more rights.
 fn is_mapped(file: &File) -> bool {
     let Ok(inode) = file.metadata().map(|info| info.ino().to_string()) else { return true };

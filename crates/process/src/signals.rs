@@ -81,7 +81,7 @@ pub fn restore_file_limit() {
     }
 }
 
-/// Whether the terminal at standard error shows lines one after the other: programs that draw on all of it switch that off.
+/// True if the terminal at standard error shows lines one after the other: programs that draw on all of it switch that off.
 pub fn terminal_takes_lines() -> bool {
     // SAFETY: zeros are a valid termios, which the call fills if there is a terminal.
     unsafe {
@@ -119,7 +119,7 @@ pub fn to_end() -> Option<i32> {
     Some(TO_END.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Whether SIGPIPE was ignored when we were started. Rust's runtime ignores it before main; the program must get what
+/// The handling of SIGPIPE when we were started. Rust's runtime ignores it before main; the program must get what
 /// we got, so it is read before the runtime begins.
 pub fn inherited_sigpipe() -> usize {
     if SIGPIPE_IGNORED.load(Ordering::Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL }

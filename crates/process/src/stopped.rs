@@ -152,7 +152,7 @@ fn wait(tid: i32) -> Option<i32> {
     }
 }
 
-/// Whether somebody traces it.
+/// True if somebody traces it.
 fn is_traced(tid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));

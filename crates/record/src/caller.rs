@@ -11,7 +11,7 @@ use crate::tasks::ProcessId;
 /// The frame of a function that has pushed nothing: it ends behind the return address. 7 is DWARF's number of rsp.
 const NO_FRAME: FrameRule = FrameRule { register: 7, offset: 8 };
 
-/// Whether code at an address of a file is a library's, in a function without a frame there.
+/// True if code at an address of a file is a library's, in a function without a frame there.
 pub type Leaves = FxHashMap<(PathId, u64), bool>;
 
 fn is_template(function: String) -> bool {

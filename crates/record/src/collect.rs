@@ -215,7 +215,7 @@ impl<'a> LibraryReader<'a> {
         let mut cut = None;
         'round: for (number, segment) in self.segments.iter().enumerate().skip(from.0) {
             let segment: &Segment = segment;
-            // Whether a thread has ended is a system call: rings are given back at leisure, unless many are taken.
+            // Asking if a thread has ended is a system call: rings are given back at leisure, unless many are taken.
             let tidy = tidy || segment.active_rings().count() > segment.options().ring_count as usize / 4;
             for ring in segment.active_rings().filter(|ring| (number, ring.index()) >= from) {
                 // One ring is little, all of them together are gigabytes.

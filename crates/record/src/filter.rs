@@ -42,7 +42,7 @@ impl Filter {
         Self { names: names.to_vec(), ranges: ranges.to_vec(), seen: vec![false; names.len()] }
     }
 
-    /// Whether everything is kept.
+    /// True if everything is kept.
     pub fn keeps_all(&self) -> bool {
         self.names.is_empty() && self.ranges.is_empty()
     }
@@ -59,7 +59,7 @@ impl Filter {
         }
     }
 
-    /// Whether something that goes by all these names was asked for.
+    /// True if something that goes by all these names was asked for.
     pub fn wants(&mut self, names: &[&str]) -> bool {
         let mut wanted = false;
         for (asked, seen) in self.names.iter().zip(&mut self.seen) {

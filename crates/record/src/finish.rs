@@ -33,7 +33,7 @@ impl Checkpoints {
         Self { next: Instant::now() + interval, interval }
     }
 
-    /// Whether one is due.
+    /// True if one is due.
     pub fn due(&self) -> bool {
         Instant::now() >= self.next
     }
@@ -272,7 +272,7 @@ fn call_sites(session: &mut Session, whole: bool) -> Vec<CallSite> {
     }
 }
 
-/// Whether objects of a call site were asked for: by its variable, its function or its line.
+/// True if objects of a call site were asked for: by its variable, its function or its line.
 fn is_wanted(filter: &mut Filter, site: &CallSite) -> bool {
     let function = site.frame.as_ref().and_then(|(_, function)| function.as_ref());
     let name = function.map_or("", |function| &function.function);

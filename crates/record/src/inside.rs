@@ -1,4 +1,4 @@
-//! Whether a thread is inside a function that was named.
+//! Threads that are inside a function that was named.
 //!
 //! Each entry is known by the stack pointer, which a return has again, whatever was called meanwhile:
 //!
@@ -29,7 +29,7 @@ struct Entry {
 #[derive(Debug)]
 pub struct Inside {
     threads: FxHashMap<ThreadId, Vec<Entry>>,
-    /// Whether each function was ever entered.
+    /// True if each function was ever entered.
     entered: Vec<bool>,
     /// Entries that were left with no return seen.
     pub left_unseen: u64,
@@ -67,12 +67,12 @@ impl Inside {
         }
     }
 
-    /// Whether a thread was ever inside and has not left: if not, [`Self::is_inside`] need not be asked.
+    /// True if a thread was ever inside and has not left: if not, [`Self::is_inside`] need not be asked.
     pub fn may_be_inside(&self, thread: ThreadId) -> bool {
         self.threads.contains_key(&thread)
     }
 
-    /// Whether a thread is inside any of the functions. `pointer`: its stack pointer when it entered the function that it is
+    /// True if a thread is inside any of the functions. `pointer`: its stack pointer when it entered the function that it is
     /// in, or, where that is not known, now. `is_in` says whether it is in one of the functions itself.
     pub fn is_inside(&mut self, thread: ThreadId, pointer: u64, is_in: impl Fn(u16) -> bool) -> bool {
         let Some(entries) = self.threads.get_mut(&thread) else { return false };
@@ -106,7 +106,7 @@ impl Inside {
     }
 }
 
-/// Whether a thread whose stack pointer is `pointer` has left an entry behind.
+/// True if a thread whose stack pointer is `pointer` has left an entry behind.
 fn has_left(entry: &Entry, pointer: u64) -> bool {
     pointer > entry.pointer && pointer < entry.stack_high
 }

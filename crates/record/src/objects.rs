@@ -57,7 +57,7 @@ pub(crate) struct Extent {
     pub end: u64,
     /// When it was made, if others may have been there before.
     pub since: i64,
-    /// Whether others may come to lie in it: heap blocks in a mapping or in the allocator's memory.
+    /// True if others may come to lie in it: heap blocks in a mapping or in the allocator's memory.
     pub shared: bool,
 }
 
@@ -77,7 +77,7 @@ impl Extent {
     }
 }
 
-/// Whether a file is a library that we have put into the program.
+/// True if a file is a library that we have put into the program.
 pub(crate) fn is_ours(path: &str) -> bool {
     path.ends_with("/libnumamma.so") || path.ends_with("/libnumamma_hooks.so")
 }
@@ -486,7 +486,7 @@ fn shared_columns(memory: Option<InMemory>) -> (i32, i64) {
     memory.map_or((NONE, 0), |of| (of.memory as i32, of.offset as i64))
 }
 
-/// What shared memory is called of which no call is known that mapped it.
+/// Name of shared memory that no known call mapped.
 fn shared_name(path: &str) -> String {
     match path.strip_prefix("/SYSV").and_then(|key| key.get(..8)) {
         Some("00000000") => "[System V memory]".to_owned(),

@@ -94,7 +94,7 @@ pub struct Options {
     pub only: Option<Access>,
     /// Share of the program's time that sampling may cost, 0..1.
     pub overhead: f64,
-    /// Whether to see allocations (needs the library in the program).
+    /// True if to see allocations (needs the library in the program).
     pub heap: bool,
     /// Functions that allocate for their callers, which their objects are to be told by.
     pub wrappers: Vec<String>,
@@ -133,7 +133,7 @@ pub struct Outcome {
     pub ended: Ended,
     /// Samples that the dataset has, or accesses, if all were counted.
     pub samples: u64,
-    /// Whether all accesses were counted.
+    /// True if all accesses were counted.
     pub exact: bool,
     /// What is missing from it.
     pub losses: Losses,
@@ -453,7 +453,7 @@ impl Tracking {
         Ok(Self { library, segment })
     }
 
-    /// Whether a thread still writes into it.
+    /// True if a thread still writes into it.
     fn is_written(&self) -> bool {
         self.segment.active_rings().any(|ring| !ring.has_ended())
     }

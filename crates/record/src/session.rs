@@ -39,7 +39,7 @@ const OUTSTANDING: i64 = 4_000_000_000;
 /// PROT_EXEC of a mapping.
 const PROT_EXEC: u32 = 4;
 
-/// Whether a process belongs to another user than we do; not if it is gone.
+/// True if a process belongs to another user than we do; not if it is gone.
 fn is_other_users(pid: i32) -> bool {
     let user = |process: &str| std::fs::metadata(format!("/proc/{process}")).map(|folder| folder.uid()).ok();
     user(&pid.to_string()).is_some_and(|other| Some(other) != user("self"))
@@ -98,7 +98,7 @@ pub struct Session {
     data_samples: u64,
     found: Vec<Found>,
     pub page_bytes: u64,
-    /// Whether pages may lie on different nodes.
+    /// True if pages may lie on different nodes.
     pub several_nodes: bool,
     /// Keep only samples whose access reads (or writes).
     pub only: Option<Access>,
@@ -357,7 +357,7 @@ impl Session {
         }
     }
 
-    /// Whether samples of a process are, as far as the program itself has a say in it.
+    /// True if samples of a process are, as far as the program itself has a say in it.
     pub(crate) fn is_wanted(&self, process: ProcessId) -> bool {
         !self.marked || self.tasks.processes[process].space.wanted
     }
@@ -493,7 +493,7 @@ impl Session {
         self.found = found;
     }
 
-    /// Whether an access is kept: with its call site where that decides later, else with [`NONE`].
+    /// The call site of an access that is kept where that decides later, else [`NONE`]; `None` if it is not kept.
     pub(crate) fn judge(&mut self, process: ProcessId, addr: u64, touched: Touched, costs: bool) -> Option<i32> {
         if self.filter.keeps_all() {
             return Some(NONE);
@@ -589,7 +589,7 @@ impl Session {
         self.thinning.keep(taken.survives);
     }
 
-    /// Whether code is in a library that we have put into the program.
+    /// True if code is in a library that we have put into the program.
     pub(crate) fn is_own_code(&self, place: Option<(PathId, u64)>) -> bool {
         place.is_some_and(|(path, _)| is_ours(self.modules.path(path)))
     }

@@ -81,7 +81,7 @@ impl Sink {
         }
     }
 
-    /// Whether enough has been collected to write it out at once.
+    /// True if enough has been collected to write it out at once.
     pub fn is_full(&self) -> bool {
         let lengths =
             [self.samples.len(), self.touches.len(), self.trace.len(), self.objects.len(), self.markers.len()];

@@ -146,7 +146,7 @@ impl Stacks {
         }
     }
 
-    /// Whether the frames of that hash are known.
+    /// True if the frames of that hash are known.
     pub fn knows(&self, hash: u64) -> bool {
         self.by_hash.contains_key(&hash)
     }

@@ -41,7 +41,7 @@ pub struct Thread {
     pub tls_since: i64,
     /// Lowest stack address seen in use.
     pub stack_touched: u64,
-    /// Whether the clock ever found it running, also where samples are not kept.
+    /// True if the clock ever found it running, also where samples are not kept.
     pub seen: bool,
 }
 
@@ -245,12 +245,12 @@ impl Tasks {
         Some(process)
     }
 
-    /// Whether any process still runs.
+    /// True if any process still runs.
     pub fn are_present(&self) -> bool {
         !self.process_of.is_empty()
     }
 
-    /// Whether a process is the present one of its kernel id.
+    /// True if a process is the present one of its kernel id.
     pub fn is_present(&self, process: ProcessId) -> bool {
         self.process_of.get(&self.processes[process].row.pid) == Some(&process)
     }

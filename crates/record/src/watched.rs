@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Whether a sample counts: nothing is watched, or its thread is inside what is.
+    /// True if a sample counts: nothing is watched, or its thread is inside what is.
     pub(crate) fn is_inside(&mut self, process: ProcessId, thread: ThreadId, ip: u64, registers: &Registers) -> bool {
         match &self.watched {
             None => return true,

@@ -30,13 +30,13 @@ impl Window {
         }
     }
 
-    /// Whether a sample of that time is kept.
+    /// True if a sample of that time is kept.
     pub fn contains(&self, time: i64) -> bool {
         (self.from..self.until).contains(&time)
     }
 }
 
-/// Whether the clock is to be off when the program starts.
+/// True if the clock is to be off when the program starts.
 pub fn begins_late(after: Duration) -> bool {
     after > LEAD
 }

@@ -13,7 +13,7 @@ pub enum ReportError {
         format!("; nearest: {}", near.join(", "))
     })]
     NoObject {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// The most similar objects, best first.
         near: Vec<String>,
@@ -22,7 +22,7 @@ pub enum ReportError {
     #[error("'{name}' fits {count} objects: {}{}; choose one with --object '#NUMBER'", candidates.join(", "),
         if *count > candidates.len() { ", ..." } else { "" })]
     AmbiguousObject {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// The first of them.
         candidates: Vec<String>,
@@ -33,7 +33,7 @@ pub enum ReportError {
     #[error("no instance {instance} of {object}, which has {}; --object without --instance lists them",
         if *count == 1 { "one, 0".to_string() } else { format!("{count}, 0 to {}", count.saturating_sub(1)) })]
     NoInstance {
-        /// What was asked for.
+        /// The name that was asked for.
         instance: u64,
         /// Name of the object.
         object: String,
@@ -46,9 +46,9 @@ pub enum ReportError {
     /// A combination that has no answer.
     #[error("{what}; {remedy}")]
     Unsupported {
-        /// What cannot be shown.
+        /// The part that cannot be shown.
         what: &'static str,
-        /// What to ask for instead.
+        /// An alternative that can be shown.
         remedy: &'static str,
     },
     /// The output cannot be written.
@@ -60,7 +60,7 @@ pub enum ReportError {
 }
 
 impl ReportError {
-    /// Whether the reader of the output went away (`numamma report DIR | head`): no reason to complain.
+    /// True if the reader of the output went away (`numamma report DIR | head`): no reason to complain.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

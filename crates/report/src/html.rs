@@ -35,7 +35,7 @@ pub enum HtmlError {
     Encode(#[from] serde_json::Error),
 }
 
-/// Whether the web view was there when this crate was built.
+/// True if the web view was there when this crate was built.
 pub const fn available() -> bool {
     !VIEW.is_empty()
 }
@@ -43,7 +43,7 @@ pub const fn available() -> bool {
 /// Bytes from the start of a file that [`is_page`] needs.
 pub const HEAD: usize = 1024;
 
-/// Whether a file that begins with `head` is a page that [`render`] wrote, in any version.
+/// True if a file that begins with `head` is a page that [`render`] wrote, in any version.
 pub fn is_page(head: &[u8]) -> bool {
     const TITLE: &[u8] = b"<title>NumaMMA</title>";
     head.starts_with(b"<!doctype html>") && head.windows(TITLE.len()).any(|bytes| bytes == TITLE)

@@ -147,9 +147,14 @@ fn without_unknown(document: &Document<'_>, findings: &Findings) -> Result<Value
     let mut document = serde_json::to_value(document)?;
     if lacks(findings, "samples") {
         document["samples"] = Value::Null;
-        let lists = [("objects", &["samples", "cost", "accesses", "remote"][..]), ("threads", &["cost_s"])];
+        let lists = [
+            ("objects", &["samples", "cost", "accesses", "remote"][..]),
+            ("threads", &["cost_s"]),
+            ("pages", &["samples"]),
+            ("nodes", &["samples", "threads"]),
+        ];
         for (list, fields) in lists {
-            for of in document[list].as_array_mut().into_iter().flatten() {
+            for of in document.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
                 fields.iter().for_each(|&field| of[field] = Value::Null);
             }
         }

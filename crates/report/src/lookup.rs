@@ -38,7 +38,7 @@ pub fn find_object(findings: &Findings, name: &str) -> Result<usize, ReportError
     Err(ReportError::NoObject { name: name.to_string(), near: nearest(objects, &lower) })
 }
 
-/// Whether a call site has that part, with the folders of its file or without.
+/// True if a call site has that part, with the folders of its file or without.
 fn is_at(site: &CallSite, part: &str) -> bool {
     let file = site.file.rsplit('/').next().unwrap_or_default();
     let short = CallSite { file: file.into(), ..site.clone() };

@@ -1,4 +1,4 @@
-//! What a report shows and how.
+//! Contents and form of a report.
 
 use std::{fmt, str::FromStr};
 
@@ -45,7 +45,7 @@ words! {
 }
 
 words! {
-    /// What one row stands for.
+    /// Kind of the rows.
     By {
         /// A variable, or all objects of a call site.
         Object = "object",
@@ -89,7 +89,7 @@ words! {
 }
 
 impl Access {
-    /// Whether a write (or else a read) counts.
+    /// True if a write (or else a read) counts.
     pub(crate) fn includes(self, write: bool) -> bool {
         match self {
             Self::All => true,
@@ -99,10 +99,10 @@ impl Access {
     }
 }
 
-/// What a report shows and how.
+/// Contents and form of a report.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What one row stands for.
+    /// Kind of the rows.
     pub by: By,
     /// Order of the rows.
     pub sort: Sort,
@@ -116,9 +116,9 @@ pub struct Options {
     pub instance: Option<u64>,
     /// Columns of the terminal; 100 where there is none.
     pub width: usize,
-    /// Whether text may carry ANSI colours.
+    /// True if text may carry ANSI colours.
     pub color: bool,
-    /// Whether text may carry more than ASCII, see [`unicode_locale`].
+    /// True if text may carry more than ASCII, see [`unicode_locale`].
     pub unicode: bool,
     /// Form of the report.
     pub format: Format,
@@ -141,7 +141,7 @@ impl Default for Options {
     }
 }
 
-/// Whether a terminal with these variables shows UTF-8: the first one that is set and not empty decides.
+/// True if a terminal with these variables shows UTF-8: the first one that is set and not empty decides.
 pub fn unicode_locale(lc_all: Option<&str>, lc_ctype: Option<&str>, lang: Option<&str>) -> bool {
     let locale = [lc_all, lc_ctype, lang].into_iter().flatten().find(|value| !value.is_empty());
     locale.is_some_and(|value| {

@@ -1,4 +1,4 @@
-//! What a reader should know before believing or acting on a report.
+//! Warnings to read before acting on a report.
 
 use std::fmt;
 
@@ -46,9 +46,9 @@ pub enum Warning {
         object: String,
         /// Share of the cost of the run that it has.
         cost: f64,
-        /// Whether that is a share of the accesses: they were counted, and there is no cost.
+        /// True if that is a share of the accesses: they were counted, and there is no cost.
         counted: bool,
-        /// What to do, in a sentence.
+        /// The remedy, in a sentence.
         advice: String,
     },
     /// Processes whose allocations were not seen.
@@ -57,12 +57,12 @@ pub enum Warning {
         commands: Vec<String>,
         /// Share of all samples that they have.
         samples: f64,
-        /// Whether that is for a sanitizer.
+        /// True if that is for a sanitizer.
         sanitizer: bool,
     },
     /// Allocations were not to be seen.
     HeapOff {
-        /// What stands for the objects that nobody can tell apart.
+        /// Name for the objects that cannot be told apart.
         objects: Vec<String>,
         /// Share of the cost of the run that they have together.
         cost: f64,
@@ -80,7 +80,7 @@ pub enum Warning {
         object: String,
         /// Share of the cost of the run that these lines have.
         cost: f64,
-        /// What to do, in a sentence.
+        /// The remedy, in a sentence.
         text: String,
     },
     /// Recording took more of the run than a report should cost.
@@ -101,12 +101,12 @@ pub enum Warning {
     NothingWritten,
     /// Tables that could not be read.
     Missing {
-        /// What cannot be shown without them.
+        /// Facts that cannot be shown without them.
         unknown: Vec<String>,
     },
 }
 
-/// What `findings` give reason to warn of, most important first.
+/// Warnings that follow from `findings`, most important first.
 pub fn warnings(findings: &Findings) -> Vec<Warning> {
     let mut found: Vec<Warning> = missing(findings).into_iter().collect();
     if !attributes(findings) {
@@ -163,7 +163,7 @@ pub fn line_sharing(object: &Object) -> Option<Warning> {
     Some(Warning::LinesShared { object: object.name.clone(), cost: finite(of.cost_share), text: of.text.clone() })
 }
 
-/// Whether the recording ended before the program.
+/// True if the recording ended before the program.
 fn is_unfinished(findings: &Findings) -> bool {
     findings.run.exit.is_none() && findings.sampler.kind != "import"
 }

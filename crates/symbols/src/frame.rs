@@ -9,6 +9,6 @@ pub struct Frame {
     pub file: Option<String>,
     /// The line, from 1; 0 when unknown.
     pub line: u32,
-    /// Whether the function was inlined into the next frame's.
+    /// True if the function was inlined into the next frame's.
     pub inlined: bool,
 }

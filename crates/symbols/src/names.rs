@@ -61,10 +61,18 @@ fn cpp(symbol: &str) -> Option<String> {
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(96);
     // `f<int>(int)` and not `int f<int>(int)`: only templates would have it, and lists sorted by name would scatter them.
     let print = cpp_demangle::DemangleOptions::default().no_return_type().recursion_limit(128);
-    let name = cpp_demangle::Symbol::new_with_options(symbol, &parse).ok()?;
+    let Ok(name) = cpp_demangle::Symbol::new_with_options(symbol, &parse) else { return in_std(symbol) };
     let mut out = Bounded::default();
     name.structured_demangle(&mut out, &print).ok()?;
     Some(as_binutils(out.0))
+}
+
+/// `std::__fill_a1` of a template whose arguments the library above cannot read: conditions, such as `enable_if` of C++11 has in them.
+fn in_std(symbol: &str) -> Option<String> {
+    let rest = symbol.strip_prefix("_ZSt")?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+    let name = rest.get(digits..)?.get(..rest[..digits].parse().ok()?)?;
+    Some(format!("std::{name}"))
 }
 
 /// What every other tool writes for the tables that the compiler makes, and for namespaces without name.
@@ -150,6 +158,10 @@ mod tests {
             ("mod_mp_var_", "mod::var"),
             ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             ("big.llvm.99", "big"),
+            (
+                "_ZSt9__fill_a1IPddEN9__gnu_cxx11__enable_ifIXsrSt11__is_scalarIT0_E7__valueEvE6__typeET_S6_RKS3_",
+                "std::__fill_a1",
+            ),
             ("_Znonsense", "_Znonsense"),
             ("", ""),
         ] {

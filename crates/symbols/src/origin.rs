@@ -62,7 +62,7 @@ pub fn is_library_source(source: &str) -> bool {
     SOURCES.iter().any(|part| source.contains(part))
 }
 
-/// Whether a frame is a library's: the C, C++ or Rust library's, a compiler's run time's.
+/// True if a frame is a library's: the C, C++ or Rust library's, a compiler's run time's.
 pub fn is_library(module: &str, function: &str, source: &str) -> bool {
     let module = module.rsplit('/').next().unwrap_or_default();
     is_library_source(source)
@@ -71,12 +71,12 @@ pub fn is_library(module: &str, function: &str, source: &str) -> bool {
         || returns_std(function)
 }
 
-/// Whether a function is known to allocate for others.
+/// True if a function is known to allocate for others.
 pub fn is_wrapper(function: &str) -> bool {
     WRAPPERS.contains(&function)
 }
 
-/// Whether a function is the one that the user means by `name`, which may lack the parameters, the arguments of templates and
+/// True if a function is the one that the user means by `name`, which may lack the parameters, the arguments of templates and
 /// the namespaces.
 pub fn is_it(function: &str, name: &str) -> bool {
     let is_tail =
@@ -124,19 +124,19 @@ pub fn without_templates(function: &str) -> String {
     plain
 }
 
-/// Whether a function is the constructor of a class.
+/// True if a function is the constructor of a class.
 pub fn is_constructor(function: &str) -> bool {
     let plain = without_templates(without_parameters(function));
     let mut parts = plain.rsplit("::");
     matches!((parts.next(), parts.next()), (Some(name), Some(class)) if name == class && !name.is_empty())
 }
 
-/// Whether what follows is a part of an operator's name: `operator<`, `operator<<`, `operator()`.
+/// True if what follows is a part of an operator's name: `operator<`, `operator<<`, `operator()`.
 fn ends_with_operator(name: &str) -> bool {
     name.trim_end_matches('<').ends_with("operator")
 }
 
-/// Whether a function may be the method of a container of the C++ library.
+/// True if a function may be the method of a container of the C++ library.
 pub fn is_container(function: &str) -> bool {
     FUNCTIONS[1..5].iter().any(|name| function.starts_with(name)) || returns_std(function)
 }

@@ -23,9 +23,9 @@ pub enum Returns {
 pub struct Scope {
     /// What it returns.
     pub returns: Returns,
-    /// Whether it has a parameter that is an integer, which may be a size.
+    /// True if it has a parameter that is an integer, which may be a size.
     pub takes_size: bool,
-    /// Whether it has a parameter of type `void **`, through which it may hand memory out.
+    /// True if it has a parameter of type `void **`, through which it may hand memory out.
     pub hands_out: bool,
     /// Its code here: first address and the address after the last.
     pub code: Vec<(u64, u64)>,
@@ -40,15 +40,15 @@ pub struct Local {
     pub name: String,
     /// Size in bytes; 0 when unknown.
     pub size: u64,
-    /// Whether it is a pointer; then `members` are those of what it points to.
+    /// True if it is a pointer; then `members` are those of what it points to.
     pub is_pointer: bool,
-    /// Whether it is a reference of C++.
+    /// True if it is a reference of C++.
     pub is_reference: bool,
     /// Of a parameter: its number among the arguments in general registers, if all in front of it are in registers too.
     pub argument: Option<u8>,
     /// Fields of the structure that it is, or points to.
     pub members: Vec<Member>,
-    /// Whether the source is Fortran, where a field is named `a%b`.
+    /// True if the source is Fortran, where a field is named `a%b`.
     pub is_fortran: bool,
     /// Where it is, and for which instructions.
     pub places: Vec<LocalPlace>,

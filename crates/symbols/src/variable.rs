@@ -73,7 +73,7 @@ pub struct Variable {
     pub kind: VariableKind,
     /// The section's name, such as `.bss`; empty without section headers.
     pub section: String,
-    /// Whether the program may write to it once it runs.
+    /// True if the program may write to it once it runs.
     pub writable: bool,
     /// Source file and line of the definition.
     pub declared: Option<(String, u32)>,
@@ -83,7 +83,7 @@ pub struct Variable {
     pub element: Option<Element>,
     /// Parts by offset: of a common block, or of a structure. For arrays of structures, those of the first element.
     pub members: Vec<Member>,
-    /// Whether this is an executable's copy of a library's variable (copy relocation).
+    /// True if this is an executable's copy of a library's variable (copy relocation).
     pub copied: bool,
 }
 
@@ -133,7 +133,7 @@ impl Variable {
         })
     }
 
-    /// Whether it is one structure with several members that have pages of their own, and none that share their storage.
+    /// True if it is one structure with several members that have pages of their own, and none that share their storage.
     fn is_divided(&self) -> bool {
         let is_array = self.element.as_ref().is_some_and(|element| !element.dimensions.is_empty());
         let apart = self.members.windows(2).all(|pair| pair[0].end() <= pair[1].offset);

@@ -55,7 +55,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Whether a sampler works here; ordered from best to worst.
+/// How far a sampler works here; ordered from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -74,7 +74,7 @@ pub enum State {
 pub struct Sampler {
     /// Which.
     pub kind: Kind,
-    /// Whether it works.
+    /// How far it works.
     pub state: State,
 }
 
@@ -127,7 +127,7 @@ fn state(probe: &Probe, kind: Kind, implemented: &[Kind]) -> State {
     }
 }
 
-/// Whether the machine has what `kind` needs.
+/// True if the machine has what `kind` needs.
 fn offered(probe: &Probe, kind: Kind) -> bool {
     match kind {
         Kind::Pebs => ["cpu", "cpu_core"].iter().any(|name| probe.pmu(name).is_some_and(has_pebs)),
@@ -145,7 +145,7 @@ fn has_pebs(pmu: &Pmu) -> bool {
     pmu.events.contains_key("mem-loads") && precise != Some(0)
 }
 
-/// Whether this user may open the events of `kind` on own processes.
+/// True if this user may open the events of `kind` on own processes.
 fn permitted(probe: &Probe, kind: Kind) -> bool {
     match kind {
         // IBS itself cannot leave out kernel mode; newer kernels filter for it.

@@ -1,4 +1,4 @@
-//! What `numamma doctor` says.
+//! The text of `numamma doctor`.
 
 use std::fmt::Write;
 
@@ -287,7 +287,7 @@ fn exact(probe: &Probe) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether the exact sampler has the events that it needs.
+/// True if the exact sampler has the events that it needs.
 fn may_count(probe: &Probe) -> bool {
     probe.trial.as_ref().is_none_or(|trial| trial.opened)
 }

@@ -32,7 +32,7 @@ pub struct Machine {
 pub struct Node {
     /// The kernel's number.
     pub id: u32,
-    /// Whether the kernel uses it now.
+    /// True if the kernel uses it now.
     pub online: bool,
     /// Its online CPUs.
     pub cpus: Vec<u32>,
@@ -66,7 +66,7 @@ pub struct Performance {
 pub struct Cpu {
     /// The kernel's number.
     pub id: u32,
-    /// Whether the kernel schedules on it now.
+    /// True if the kernel schedules on it now.
     pub online: bool,
     /// Its node; unknown while it is offline.
     pub node: Option<u32>,
@@ -157,7 +157,7 @@ impl Machine {
         cores.collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether memory lies in more than one place, so that an access can be remote.
+    /// True if memory lies in more than one place, so that an access can be remote.
     pub fn is_numa(&self) -> bool {
         let with_memory = |node: &&Node| node.online && node.memory_bytes.is_none_or(|b| b > 0);
         self.nodes.iter().filter(with_memory).count() > 1

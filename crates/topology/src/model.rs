@@ -1,7 +1,7 @@
 //! Model of a machine, as predictions use it: nodes, latencies, bandwidths, contention.
 //!
 //! A model is measured (`numamma machine --measure`), read from a machine file (docs/MACHINE.md), or derived from what the
-//! firmware says. What is not known is `None`, never a guess.
+//! firmware says. An unknown value is `None`, never a guess.
 
 use serde::{Deserialize, Serialize};
 

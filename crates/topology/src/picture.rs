@@ -12,7 +12,7 @@ use crate::model::MachineModel;
 pub struct Style {
     /// Columns of a line.
     pub width: usize,
-    /// Whether block characters can be shown.
+    /// True if block characters can be shown.
     pub unicode: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel and the processor offer to a sampler.
+//! Facilities of the kernel and the processor for a sampler.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,9 +32,9 @@ pub struct Probe {
     pub kptr_restrict: Option<i32>,
     /// The effective capabilities of this process.
     pub capabilities: Option<Capabilities>,
-    /// Whether capabilities count for the whole machine, not for a container only.
+    /// True if capabilities count for the whole machine, not for a container only.
     pub initial_user_namespace: Option<bool>,
-    /// Whether a seccomp filter is active; the usual ones of containers refuse perf events.
+    /// True if a seccomp filter is active; the usual ones of containers refuse perf events.
     pub seccomp_filter: Option<bool>,
     /// The performance monitoring units, by name.
     pub pmus: Vec<Pmu>,
@@ -50,7 +50,7 @@ pub struct Probe {
     pub cpus_allowed: Option<Vec<u32>>,
     /// The nodes this process may allocate on.
     pub mems_allowed: Option<Vec<u32>>,
-    /// Whether QEMU's user mode is installed, in which accesses can be counted.
+    /// True if QEMU's user mode is installed, in which accesses can be counted.
     #[serde(default)]
     pub emulator: bool,
     /// What came of opening the events of a recording here; `None` where nothing was tried, as on a copy of another machine.
@@ -61,7 +61,7 @@ pub struct Probe {
 /// What came of opening the events of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Whether they could be opened.
+    /// True if they could be opened.
     pub opened: bool,
     /// Why not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -141,7 +141,7 @@ impl Probe {
         self.pmus.iter().find(|pmu| pmu.name == name)
     }
 
-    /// Whether perf events may be opened that look at user mode of own processes.
+    /// True if perf events may be opened that look at user mode of own processes.
     /// Levels 3 (Debian) and 4 (Ubuntu) refuse all of them; other kernels take them for 2, so a trial knows better.
     pub fn may_sample(&self) -> bool {
         match &self.trial {
@@ -150,17 +150,17 @@ impl Probe {
         }
     }
 
-    /// Whether they may look at kernel mode too.
+    /// True if they may look at kernel mode too.
     pub fn may_sample_kernel(&self) -> bool {
         self.is_open() && self.paranoid.is_some_and(|level| level <= 1 || self.privileged())
     }
 
-    /// Whether they may look at whole CPUs, whoever runs there.
+    /// True if they may look at whole CPUs, whoever runs there.
     pub fn may_watch_cpus(&self) -> bool {
         self.is_open() && self.paranoid.is_some_and(|level| level <= 0 || self.privileged())
     }
 
-    /// Whether entries and exits of functions may be watched; `None` if the kernel cannot.
+    /// True if entries and exits of functions may be watched; `None` if the kernel cannot.
     pub fn may_watch_functions(&self) -> Option<bool> {
         self.pmu("uprobe").map(|_| self.is_open() && self.privileged())
     }

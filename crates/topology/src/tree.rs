@@ -18,7 +18,7 @@ impl Tree {
         Self { root: root.to_owned() }
     }
 
-    /// Whether this is the running machine, not a copy of another one.
+    /// True if this is the running machine, not a copy of another one.
     pub(crate) fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }

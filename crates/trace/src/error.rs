@@ -94,7 +94,7 @@ fn absence(path: &Path) -> &'static str {
     }
 }
 
-/// Whether there is no room: on the disk, within a quota, or within the limit on the size of files.
+/// True if there is no room: on the disk, within a quota, or within the limit on the size of files.
 fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }

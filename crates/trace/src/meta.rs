@@ -11,7 +11,7 @@ pub struct Meta {
     pub format: u32,
     /// Version of the program that wrote it.
     pub written_by: String,
-    /// Whether the recording was finished: the tables are whole and merged.
+    /// True if the recording was finished: the tables are whole and merged.
     pub complete: bool,
     /// The command line.
     pub command: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Meta {
     pub started_unix: i64,
     /// Exit status of the program (128 + signal if one killed it); absent while it runs.
     pub exit: Option<i32>,
-    /// Whether allocations were to be seen; absent in older recordings.
+    /// True if allocations were to be seen; absent in older recordings.
     #[serde(default)]
     pub heap_tracked: Option<bool>,
     /// How it was sampled.
@@ -70,7 +70,7 @@ pub struct SamplerMeta {
     /// units of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<f64>,
-    /// Whether accesses were counted by the program's own hooks: those of code that was compiled without are not counted.
+    /// True if accesses were counted by the program's own hooks: those of code that was compiled without are not counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hooks: bool,
     /// The caches of the model that says which accesses reach memory, in the form of `--caches`; absent where there is none.
@@ -116,7 +116,7 @@ pub struct Trace {
     pub most: u64,
     /// Accesses that were traced, of all threads.
     pub accesses: u64,
-    /// Whether as many were made as were wanted: there may have been more.
+    /// True if as many were made as were wanted: there may have been more.
     pub used_up: bool,
     /// Nanoseconds from the start to when the first was wanted.
     pub after: u64,
@@ -146,7 +146,7 @@ pub struct TraceWindows {
     /// How far the number of accesses that trace windows tell of may be off, because it is not known how fast code was executed: a standard error
     /// of its logarithm.
     pub error: Option<f64>,
-    /// Whether nothing told how fast instructions were executed: then numbers of accesses are ratios, of code that
+    /// True if nothing told how fast instructions were executed: then numbers of accesses are ratios, of code that
     /// runs together.
     pub assumed: bool,
 }
@@ -160,7 +160,7 @@ pub struct Controls {
     /// Time from there to the last sample, nanoseconds; absent: to the end.
     #[serde(rename = "for")]
     pub lasting: Option<u64>,
-    /// Whether samples were only taken where the program said that they are wanted.
+    /// True if samples were only taken where the program said that they are wanted.
     pub marked: bool,
     /// Functions inside which samples were taken; none: everywhere.
     #[serde(rename = "in")]

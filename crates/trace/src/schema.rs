@@ -26,7 +26,7 @@ table! {
         rule: i32 = "How the access was found: 0 none, 1 before (the instruction that stalled), 2 forward (the next access), 3 spread (another access of the block), 4 hardware, 5 none because the code could not be read, 6 none because the address could not be computed, 7 none because it was waiting in a spin loop, 8 exact (a count), 9 trace window (accesses of an instruction to a page while a thread was followed), 10 none because it was in the library that NumaMMA puts into the program.",
         cost: i64 = "Nanoseconds of thread time that the row stands for; 0 for rules spread and exact.",
         accesses: f32 = "Estimated accesses that the row stands for (clock sampler; in units of samples if meta.json: sampler.counted is absent); how many there were (rule exact).",
-        basis: i32 = "What the estimate stands on: bases.basis; -1 if nothing but the time that was spent." or -1,
+        basis: i32 = "Basis of the estimate: bases.basis; -1 if nothing but the time that was spent." or -1,
         memory: f32 = "Accesses of the row that reach memory, by a model of caches (meta.json: sampler.caches); -1 where that is not known." or -1.0,
     }
 }

@@ -12,7 +12,7 @@ pub struct Column {
     pub name: &'static str,
     /// What it holds, with its unit.
     pub doc: &'static str,
-    /// Whether every recording has it: it was there when the first of this format was made.
+    /// True if every recording has it: it was there when the first of this format was made.
     pub required: bool,
 }
 

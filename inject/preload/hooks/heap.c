@@ -37,7 +37,7 @@ static inline struct nmm_thread *enter(const uintptr_t *frame)
 /* With the bytes that the allocator has added. */
 static NMM_COLD void tell(uint32_t what, const void *block, size_t size)
 {
-    const size_t usable = nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size((void *)block) : 0;
+    const size_t usable = nmm_usable_size(block, NMM_FRAME);
     nmm_tell(what, (uintptr_t)block, usable > size ? usable : size);
 }
 
@@ -137,7 +137,7 @@ static NMM_COLD void *real_realloc_placed(void *old, size_t bytes)
     const bool placed = nmm_place_end_block((uintptr_t)old);
     void *block = nmm_real.realloc(old, bytes);
     if (placed && block == NULL && bytes != 0 && nmm_real.malloc_usable_size)
-        nmm_place_block(old, nmm_real.malloc_usable_size(old), NMM_FRAME);
+        nmm_place_block(old, nmm_usable_size(old, NMM_FRAME), NMM_FRAME);
     return block;
 }
 
@@ -371,7 +371,7 @@ size_t nmm_hook_malloc_usable_size(void *block)
         return nmm_arena_size(block);
     if (nmm_is_gathered(block))
         return nmm_gathered_size(block);
-    return nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : 0;
+    return nmm_usable_size(block, NMM_FRAME);
 }
 
 struct nmm_thread *nmm_heap_enter(const uintptr_t *frame) { return enter(frame); }

@@ -86,4 +86,15 @@ static inline void nmm_allocator_leave(struct nmm_thread *self, uint32_t depth)
     nmm_store(&self->in_allocator, depth);
 }
 
+/* Bytes of a block with what the allocator has added; 0 if it does not tell. tcmalloc allocates when it is asked for the first time. */
+static inline size_t nmm_usable_size(const void *block, const uintptr_t *frame)
+{
+    if (nmm_real.malloc_usable_size == NULL)
+        return 0;
+    const uint32_t depth = nmm_allocator_enter(&nmm_self, frame);
+    const size_t bytes = nmm_real.malloc_usable_size((void *)block);
+    nmm_allocator_leave(&nmm_self, depth);
+    return bytes;
+}
+
 #endif

@@ -121,7 +121,7 @@ static NMM_COLD bool make_ready(uint32_t number, uint32_t rule, uint32_t node)
         return false; /* and never tried again */
     }
     const uintptr_t low = (uintptr_t)region + OWN_SLABS * SLAB;
-    const struct nmm_pages pages = {low, (uintptr_t)region + SPAN, low, 4096};
+    const struct nmm_pages pages = {low, (uintptr_t)region + SPAN, low, 4096, false};
     nmm_ask(rule, &pages, (int32_t)node);
     region->next_slab = OWN_SLABS;
     region->entry = nmm_list_open(&(struct nmm_placed){

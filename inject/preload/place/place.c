@@ -145,6 +145,31 @@ void nmm_place_join(void)
     nmm_store_release(&nmm_place_least, nmm_place.least);
 }
 
+/* Memory that an allocator hands out again and again lies right from the second time on. To move pages that need not be moved takes the
+ * kernel long (mbind waits for all CPUs, lru_add_drain_all in mm/swap.c), so what lay right when it was released is remembered, by its
+ * address: a word each, of which an older or a newer one is found, or another place's, and then pages are moved as if nothing were
+ * known. Pages that somebody else has touched meanwhile are found out when they are released. */
+#define SETTLED 4096u
+static uint64_t settled[SETTLED];
+
+static uint64_t settled_word(uintptr_t low, uintptr_t high, uint32_t rule)
+{
+    return ((low >> 12) * 0x9e3779b97f4a7c15ull ^ (high - low) >> 12) * 0xbf58476d1ce4e5b9ull + rule + 1;
+}
+
+static uint64_t *settled_at(uintptr_t low) { return &settled[((low >> 12) * 0x9e3779b97f4a7c15ull >> 32) % SETTLED]; }
+
+static bool is_settled(uintptr_t low, uintptr_t high, uint32_t rule)
+{
+    return nmm_load(settled_at(low)) == settled_word(low, high, rule);
+}
+
+static void settle(const struct nmm_placed *placed, bool right)
+{
+    const uint64_t word = settled_word(placed->address, placed->address + placed->bytes, nmm_load(&placed->rule));
+    nmm_store(settled_at(placed->address), right ? word : 0);
+}
+
 void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t key, int32_t node)
 {
     struct nmm_plan_rule *of = &nmm_place.rules[rule];
@@ -152,7 +177,7 @@ void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t
     __atomic_fetch_add(&of->bytes, bytes, __ATOMIC_RELAXED);
     if (of->policy == NMM_POLICY_FIRST_TOUCH && !of->phased)
         return;
-    const struct nmm_pages pages = nmm_whole_pages(of, address, bytes);
+    struct nmm_pages pages = nmm_whole_pages(of, address, bytes);
     if (pages.low >= pages.high) {
         __atomic_fetch_add(&of->too_small, 1, __ATOMIC_RELAXED);
         return;
@@ -165,6 +190,7 @@ void nmm_place_pages(uint32_t rule, uintptr_t address, uint64_t bytes, uintptr_t
         }
         rule = now;
     }
+    pages.settled = is_settled(pages.low, pages.high, rule);
     const uint32_t pieces = nmm_ask(rule, &pages, node);
     if (pieces == 0 && !of->phased)
         return;
@@ -188,6 +214,9 @@ static void own_pages(uintptr_t *low, uintptr_t *high)
 void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame)
 {
     uint32_t instance;
+    /* What the allocator allocates for itself is not the program's. */
+    if (unlikely(nmm_load(&nmm_self.busy)) && nmm_is_nested(&nmm_self, (uintptr_t)frame))
+        return;
     if (unlikely(nmm_load(&nmm_place.opened)))
         nmm_look_for_library(frame[1]);
     if (bytes < nmm_place.least || nmm_place.plan == NULL)
@@ -195,7 +224,7 @@ void nmm_place_block(void *block, uint64_t bytes, const uintptr_t *frame)
     const uint32_t rule = nmm_match(NMM_TARGET_HEAP, bytes, frame, &instance);
     if (rule == NMM_NO_RULE)
         return;
-    const size_t usable = nmm_real.malloc_usable_size ? nmm_real.malloc_usable_size(block) : bytes;
+    const size_t usable = nmm_usable_size(block, frame);
     uintptr_t low = (uintptr_t)block, high = low + (usable > bytes ? usable : bytes);
     own_pages(&low, &high);
     nmm_place_pages(rule, low, high - low, (uintptr_t)block, -1);
@@ -224,7 +253,7 @@ static void end(struct nmm_placed *placed)
 /* The memory may stay with the allocator and go to another object: it must not keep this one's policy. */
 static void end_and_free(struct nmm_placed *placed)
 {
-    nmm_read_back(placed);
+    settle(placed, nmm_read_back(placed));
     nmm_ask_nothing(placed->address, placed->address + placed->bytes);
     nmm_list_give(placed);
 }
@@ -276,7 +305,7 @@ void nmm_place_end_labels(uintptr_t block)
     if (block >= nmm_load(&nmm_labels_high))
         return;
     const bool told = nmm_real.malloc_usable_size != NULL && is_allocators((const void *)nmm_real.malloc_usable_size);
-    const size_t bytes = told ? nmm_real.malloc_usable_size((void *)block) : 1;
+    const size_t bytes = told ? nmm_usable_size((void *)block, NMM_FRAME) : 1;
     nmm_labels_end(block, block + bytes, end_label);
 }
 

@@ -47,11 +47,11 @@ static void set(struct mask *mask, uint32_t node)
         mask->words[node / 64] |= 1ull << node % 64;
 }
 
-static int bind(uintptr_t low, uintptr_t high, int mode, const struct mask *mask)
+static int bind(uintptr_t low, uintptr_t high, int mode, const struct mask *mask, bool moves)
 {
     /* The kernel counts one bit more than it reads. */
     const long result = nmm_syscall(
-        SYS_mbind, (long)low, (long)(high - low), mode, (long)mask, mask ? NMM_PLAN_NODES + 1 : 0, mask ? MPOL_MF_MOVE : 0);
+        SYS_mbind, (long)low, (long)(high - low), mode, (long)mask, mask ? NMM_PLAN_NODES + 1 : 0, moves ? MPOL_MF_MOVE : 0);
     return nmm_failed(result) ? (int)-result : 0;
 }
 
@@ -71,11 +71,11 @@ static void failed(uint32_t rule, int error)
 
 /* The first of the modes that the kernel takes. To be bound where there is no room means to be killed, and so only a strict plan
  * binds: the others prefer. */
-static bool ask(uint32_t rule, uintptr_t low, uintptr_t high, const int *modes, const struct mask *mask)
+static bool ask(uint32_t rule, uintptr_t low, uintptr_t high, const int *modes, const struct mask *mask, bool moves)
 {
     int error = 0;
     for (const int *mode = modes; *mode >= 0; mode++) {
-        error = bind(low, high, *mode, mask);
+        error = bind(low, high, *mode, mask, moves);
         if (error == 0) {
             if (mode != modes)
                 count(&nmm_place.rules[rule].fell_back);
@@ -88,12 +88,12 @@ static bool ask(uint32_t rule, uintptr_t low, uintptr_t high, const int *modes, 
     return false;
 }
 
-static bool ask_one(uint32_t rule, uintptr_t low, uintptr_t high, uint32_t node)
+static bool ask_one(uint32_t rule, uintptr_t low, uintptr_t high, uint32_t node, bool moves)
 {
     static const int firm[] = {MPOL_BIND, -1}, mild[] = {MPOL_PREFERRED, -1};
     struct mask mask = {0};
     set(&mask, node);
-    return ask(rule, low, high, nmm_place.plan->strict ? firm : mild, &mask);
+    return ask(rule, low, high, nmm_place.plan->strict ? firm : mild, &mask, moves);
 }
 
 /* The policies that are the kernel's. */
@@ -115,7 +115,7 @@ static bool ask_as_a_whole(uint32_t rule, const struct nmm_pages *pages)
     case NMM_POLICY_WEIGHTED: modes = weighted; break;
     default: return false;
     }
-    return ask(rule, pages->low, pages->high, modes, &mask);
+    return ask(rule, pages->low, pages->high, modes, &mask, !pages->settled);
 }
 
 static uintptr_t clip(uintptr_t address, const struct nmm_pages *pages)
@@ -153,7 +153,7 @@ static bool ask_by_piece(uint32_t rule, const struct nmm_pages *pages)
     const struct nmm_plan_rule *of = &nmm_place.rules[rule];
     struct nmm_piece piece = {0};
     bool some = false;
-    while (nmm_next_piece(nmm_place.plan, of, nmm_page_count(pages), pages->unit, &piece)) {
+    while (!pages->settled && nmm_next_piece(nmm_place.plan, of, nmm_page_count(pages), pages->unit, &piece)) {
         const uintptr_t border = clip(pages->base + piece.last * pages->unit, pages);
         if (border % HUGE != 0 && border < pages->high)
             break_up(border);
@@ -163,7 +163,7 @@ static bool ask_by_piece(uint32_t rule, const struct nmm_pages *pages)
         const uintptr_t low = clip(pages->base + piece.first * pages->unit, pages);
         const uintptr_t high = clip(pages->base + piece.last * pages->unit, pages);
         if (low < high)
-            some |= ask_one(rule, low, high, nmm_place.nodes[of->node + piece.node]);
+            some |= ask_one(rule, low, high, nmm_place.nodes[of->node + piece.node], !pages->settled);
     }
     return some;
 }
@@ -182,12 +182,12 @@ uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
         failed(rule, E2BIG);
         return 0;
     }
-    if (of->page_bytes != 0 || is_coarse(of, pages))
+    if ((of->page_bytes != 0 || is_coarse(of, pages)) && !pages->settled)
         nmm_advise((void *)pages->low, pages->high - pages->low, of->page_bytes > 4096 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    if (is_coarse(of, pages))
+    if (is_coarse(of, pages) && !pages->settled)
         for (uintptr_t page = pages->low & ~(HUGE - 1); page < pages->high; page += HUGE)
             break_up(page < pages->low ? pages->low : page);
-    const bool some = node >= 0 ? ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node])
+    const bool some = node >= 0 ? ask_one(rule, pages->low, pages->high, nmm_place.nodes[of->node + (uint32_t)node], !pages->settled)
         : nmm_has_pieces(of)    ? ask_by_piece(rule, pages)
                                 : ask_as_a_whole(rule, pages);
     if (!some)
@@ -198,7 +198,7 @@ uint32_t nmm_ask(uint32_t rule, const struct nmm_pages *pages, int32_t node)
 void nmm_ask_nothing(uintptr_t low, uintptr_t high)
 {
     if (!nmm_load(&nmm_process.quiet))
-        bind(low, high, MPOL_DEFAULT, NULL);
+        bind(low, high, MPOL_DEFAULT, NULL, false);
 }
 
 struct nmm_pages nmm_whole_pages(const struct nmm_plan_rule *rule, uintptr_t address, uint64_t bytes)

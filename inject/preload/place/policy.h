@@ -9,6 +9,7 @@ struct nmm_pages {
     uintptr_t low, high;        /* whole pages */
     uintptr_t base;             /* from which pages are counted: `low`, rounded down to the size of the rule's pages */
     uint64_t unit;              /* that size */
+    bool settled;               /* what is there lies right: nothing is moved */
 };
 
 /* The whole pages of a range; none if low >= high. */

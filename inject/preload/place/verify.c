@@ -94,9 +94,11 @@ void nmm_count_tally(uint32_t number, const struct nmm_tally *tally)
         add(&rule->by_node[i], tally->by_node[i]);
 }
 
-void nmm_read_back(const struct nmm_placed *placed)
+bool nmm_read_back(const struct nmm_placed *placed)
 {
     struct nmm_tally tally = {0};
-    if (nmm_tally(placed, &tally))
-        nmm_count_tally(nmm_load(&placed->rule), &tally);
+    if (!nmm_tally(placed, &tally))
+        return false;
+    nmm_count_tally(nmm_load(&placed->rule), &tally);
+    return tally.elsewhere == 0 && tally.unread == 0;
 }

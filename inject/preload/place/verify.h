@@ -13,7 +13,7 @@ struct nmm_tally {
 bool nmm_tally(const struct nmm_placed *placed, struct nmm_tally *tally);
 void nmm_count_tally(uint32_t rule, const struct nmm_tally *tally);
 
-/* Both at once: adds to the rule's counters where the pages of an object lie that is about to go. */
-void nmm_read_back(const struct nmm_placed *placed);
+/* Both at once: adds to the rule's counters where the pages of an object lie that is about to go. True if none lies elsewhere. */
+bool nmm_read_back(const struct nmm_placed *placed);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define NMM_NOTE_MARK 0x4e4d4d58u
 
-/* What is to happen. */
+/* Event that is about to happen. */
 #define NMM_NOTE_BLOCK 1u   /* a heap block begins: nothing in it belongs to another */
 #define NMM_NOTE_MAPPING 2u /* the program has mapped it: one object, unless heap blocks come to lie in it */
 #define NMM_NOTE_END 3u     /* it ends */
@@ -30,7 +30,7 @@ struct nmm_note {
     uint64_t length;        /* bytes */
 };
 
-/* What the library of hooks says when it is asked to begin. */
+/* Answer of the library of hooks when it is asked to begin. */
 #define NMM_COUNTS_ACCESSES 1u /* it counts */
 #define NMM_COUNTS_OTHERS 2u   /* the program has no hooks: the emulator can count */
 #define NMM_COUNTS_NOTHING 3u  /* the program's hooks lead elsewhere, or the segment cannot be had: nobody can */

@@ -22,7 +22,7 @@
 #define NMM_PLAN_CPUS 8192u
 #define NMM_PLAN_MODULES 256u    /* that a plan names */
 
-/* What a rule is about (bits). */
+/* Kinds of memory that a rule is about (bits). */
 #define NMM_TARGET_HEAP 1u
 #define NMM_TARGET_MAP 2u
 #define NMM_TARGET_STATIC 4u

@@ -197,7 +197,7 @@ enum nmm_event_type {
     NMM_BREAK = 12,
     /* A library was closed: addresses of code may change their meaning. payload: none */
     NMM_DLCLOSE = 13,
-    /* What follows comes from the plug-in of the emulator, or from the library of hooks. They have a segment of their own. */
+    /* The following events come from the plug-in of the emulator, or from the library of hooks. They have a segment of their own. */
     /* It begins to count in a process: the emulator after exec (aux 0) or as the child of a fork (aux 1), the library of hooks
      * likewise (aux 2, 3). payload: with aux 0 the path of the executable, eight bytes a word, the last filled up with zeros */
     NMM_COUNTING = 14,
@@ -214,7 +214,7 @@ enum nmm_event_type {
     /* The emulator cannot do what the program asks for. aux: 0 an AVX-512 instruction, 1 a system call. payload: address of the
      * instruction, or number of the call */
     NMM_UNSUPPORTED = 18,
-    /* What the program says by itself (numamma.h). Texts come eight bytes a word, the last filled up with zeros, at most
+    /* Events that the program sends by itself (numamma.h). Texts come eight bytes a word, the last filled up with zeros, at most
      * NMM_TEXT_WORDS of them. */
     /* It names memory. payload: address, bytes, name. */
     NMM_LABEL = 19,
@@ -232,7 +232,7 @@ enum nmm_event_type {
 };
 #define NMM_TEXT_WORDS 32u
 
-/* Who made an allocation. */
+/* Function that made an allocation. */
 enum nmm_api {
     NMM_MALLOC = 1,
     NMM_CALLOC = 2,

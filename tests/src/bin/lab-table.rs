@@ -252,7 +252,7 @@ impl Row {
         (self.predicted.seconds[1]..=self.predicted.seconds[2]).contains(&self.reached.seconds)
     }
 
-    /// Whether the two come in the predicted order; `None` if they take about the same time.
+    /// True if the two come in the predicted order; `None` if they take about the same time.
     fn is_order_right(&self, other: &Row) -> Option<bool> {
         let (a, b) = (self.reached.seconds, other.reached.seconds);
         let least = APART.max(self.scatter).max(other.scatter) * a.min(b);

@@ -37,7 +37,7 @@ pub enum Of {
 }
 
 impl Claim {
-    /// Whether the truth lies within the stated interval. Not a number is no statement.
+    /// True if the truth lies within the stated interval. Not a number is no statement.
     pub fn holds(&self) -> Option<bool> {
         // The exact sampler and rounds that were added up are right to this.
         self.stated.map(|(value, error)| (value - self.exact).abs() <= error + 5e-4)

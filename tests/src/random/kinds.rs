@@ -22,7 +22,7 @@ pub struct Kind {
     pub c: &'static str,
     /// Body in Fortran, if it has one.
     pub fortran: Option<&'static str>,
-    /// Whether a part of the work must go to the same thread each time, for counts to be the same each time.
+    /// True if a part of the work must go to the same thread each time, for counts to be the same each time.
     pub fixed: bool,
 }
 

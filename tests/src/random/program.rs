@@ -10,19 +10,19 @@ pub struct Program {
     pub seed: u64,
     /// What it is written in.
     pub language: Language,
-    /// Whether threads are made by OpenMP; else by hand.
+    /// True if threads are made by OpenMP; else by hand.
     pub openmp: bool,
     /// Threads.
     pub threads: u32,
-    /// Whether `clang` compiles it.
+    /// True if `clang` compiles it.
     pub clang: bool,
     /// How far the compiler optimises.
     pub level: &'static str,
     /// Type of data: of C, and of Fortran.
     pub number: (&'static str, &'static str, u64),
-    /// Whether data is static; else in the heap.
+    /// True if data is static; else in the heap.
     pub is_static: bool,
-    /// Whether all threads touch the data first; else the main thread.
+    /// True if all threads touch the data first; else the main thread.
     pub touched_by_all: bool,
     /// Arrays of data by number, then those of indices.
     pub arrays: Vec<Array>,

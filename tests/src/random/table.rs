@@ -33,7 +33,7 @@ impl Score {
         self.errors.extend(claim.stated.map(|(_, error)| error));
     }
 
-    /// Whether so few hold that chance would give that once in a thousand times only, if [`HOLDS`] were true.
+    /// True if so few hold that chance would give that once in a thousand times only, if [`HOLDS`] were true.
     pub fn is_too_low(&self) -> bool {
         at_most(self.held, self.stated, HOLDS) < 0.001
     }

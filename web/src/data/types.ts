@@ -91,7 +91,7 @@ export interface Accesses {
   basis?: number | null;
 }
 
-/** Whether their number is hardly more than a guess, so that no report states it. */
+/** True if their number is hardly more than a guess, so that no report states it. */
 export function isCostOnly(a: Accesses): boolean {
   return a.share === null || a.error === null;
 }
@@ -118,7 +118,7 @@ export interface ThreadShare {
   error: number | null;
 }
 
-/** Whether the accesses of an object were counted one by one: else those of its pages are weights that compare threads. */
+/** True if the accesses of an object were counted one by one: else those of its pages are weights that compare threads. */
 export function isCounted(o: DataObject): boolean {
   return o.threads.some((t) => t.access_share !== null);
 }

@@ -66,7 +66,7 @@ function mix(a: Rgb, b: Rgb, t: number): Rgb {
 /** Colours of a run with a given number of threads. */
 export interface Palette {
   dark: boolean;
-  /** Whether threads are coloured by number along a scale. */
+  /** True if threads are coloured by number along a scale. */
   scale: boolean;
   /** Three bytes for each thread. */
   threads: Uint8Array;

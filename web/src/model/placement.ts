@@ -83,12 +83,12 @@ export function recommended(advice: PlacementAdvice): Prediction | undefined {
   return placements(advice).find((c) => c.name === (isAsGood ? "as recorded" : "plan"));
 }
 
-/** Whether an object is worth telling of. */
+/** True if an object is worth telling of. */
 export function matters(o: ObjectAdvice): boolean {
   return o.memory_share >= COLD;
 }
 
-/** Whether an interval is wide enough to be told: what is known exactly has none. */
+/** True if an interval is wide enough to be told: what is known exactly has none. */
 export function hasInterval(of: Prediction): boolean {
   return of.high_s - of.low_s > 1e-3 * of.time_s;
 }

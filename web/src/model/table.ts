@@ -27,7 +27,7 @@ export function clicked(now: SortOrder, key: string, numeric: boolean): SortOrde
   return { key, direction: numeric ? "descending" : "ascending" };
 }
 
-/** Whether every word of `query` occurs in `text`, in any case and order. */
+/** True if every word of `query` occurs in `text`, in any case and order. */
 export function matches(text: string, query: string): boolean {
   const where = text.toLowerCase();
   return query

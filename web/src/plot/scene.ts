@@ -12,7 +12,7 @@ export interface Scene {
   threads: ThreadColumns;
   /** What the heat map counts: all samples, or the drawn ones that pass the filter. */
   accesses: PageAccesses;
-  /** Whether `accesses` is an estimate from the drawn points, because the filter asks for what pages do not hold. */
+  /** True if `accesses` is an estimate from the drawn points, because the filter asks for what pages do not hold. */
   fromPoints: boolean;
   offsetDomain: Range;
   timeDomain: Range;

@@ -20,7 +20,7 @@ fn check_file(path: &str, bytes: &[u8]) -> Vec<Fault> {
     faults
 }
 
-/// Whether `folder` stands in `line` as the start of a path, not in the middle of one.
+/// True if `folder` stands in `line` as the start of a path, not in the middle of one.
 fn names(line: &[u8], folder: &[u8]) -> bool {
     line.windows(folder.len()).enumerate().any(|(at, window)| {
         let before = at.checked_sub(1).map(|at| line[at]);

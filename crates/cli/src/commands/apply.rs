@@ -15,7 +15,7 @@ use super::record::{end_as, progress, say};
 use crate::arguments::Apply;
 use crate::failure::{Failure, OWN_FAILURE};
 
-/// What sampling may cost while a plan is applied, 0..1.
+/// Most overhead of sampling while a plan is applied, 0..1.
 const OVERHEAD: f64 = 0.02;
 
 pub fn run(arguments: Apply) -> Result<ExitCode, Failure> {
@@ -51,7 +51,7 @@ fn has_one_node() -> bool {
     Machine::read(Path::new("/")).nodes.len() <= 1
 }
 
-/// The same for people who do without us.
+/// The same without NumaMMA.
 fn show(plan: &Plan, compiled: &Compiled) {
     for remark in &compiled.remarks {
         eprintln!("numamma: {}:{}: {}", plan.path.display(), remark.line, remark.message);

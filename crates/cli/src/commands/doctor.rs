@@ -40,7 +40,7 @@ pub fn run(arguments: arguments::Doctor) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What a recording would come to here.
+/// How a recording would go here.
 fn tried(machine: &Machine, probe: &Probe) -> Trial {
     match try_events(machine, probe) {
         Ok(()) => Trial { opened: true, ..Trial::default() },

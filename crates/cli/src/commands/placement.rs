@@ -1,4 +1,4 @@
-//! What the page of `numamma html` says about placement.
+//! The section of `numamma html` about placement.
 
 use numamma_analyze::Analysis;
 use numamma_findings::{Commands, LoadedLatency, MachinePicture, PlacementAdvice, PlacementPage};

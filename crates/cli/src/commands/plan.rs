@@ -28,7 +28,7 @@ pub fn run(arguments: Plan) -> Result<ExitCode, Failure> {
     terminal::write(|out| render_plan(&advice.findings, &options, out))
 }
 
-/// Whether a file is a plan with a prediction, as this command writes it.
+/// True if a file is a plan with a prediction, as this command writes it.
 fn is_ours(file: &Path) -> bool {
     numamma_plan::Plan::read(file).is_ok_and(|plan| plan.predicted.is_some())
 }

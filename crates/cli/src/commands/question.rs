@@ -18,7 +18,7 @@ pub struct Subject {
     /// The machine.
     pub machine: MachineModel,
     options: Options,
-    /// What is assumed of the machine, a sentence each.
+    /// Assumptions about the machine, a sentence each.
     assumptions: Vec<String>,
 }
 

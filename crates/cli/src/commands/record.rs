@@ -80,7 +80,7 @@ pub fn run(arguments: Record) -> Result<ExitCode, Failure> {
     say(&outcome, arguments.quiet)
 }
 
-/// Who is told how far a long recording is: a terminal, if nobody has said to be quiet.
+/// Shows the progress of a long recording: on a terminal, unless quiet was asked for.
 pub fn progress(quiet: bool) -> Option<fn(Progress)> {
     (!quiet && io::stderr().is_terminal()).then_some(|progress| {
         // A program that draws on the whole screen is not to be disturbed.
@@ -118,7 +118,7 @@ pub fn say(outcome: &Outcome, quiet: bool) -> Result<ExitCode, Failure> {
     Ok(end_as(outcome.ended))
 }
 
-/// What was recorded, where it is, and what is missing.
+/// The line about a recording: its contents, its place, and its losses.
 fn summary(outcome: &Outcome) -> String {
     let losses: Vec<String> =
         outcome.losses.iter().map(|(kind, count, _)| format!("{count} {}", kind.replace('_', " "))).collect();

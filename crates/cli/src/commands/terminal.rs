@@ -1,4 +1,4 @@
-//! What standard output can show, and writing to it.
+//! Abilities of standard output, and writing to it.
 
 use std::env;
 use std::io::{self, BufWriter, IsTerminal, Write};

@@ -18,7 +18,7 @@ use super::apply::{pin, recording};
 use crate::arguments::Try;
 use crate::failure::{Failure, OWN_FAILURE};
 
-/// What the others are compared with.
+/// The run that the others are compared with.
 const AS_IS: &str = "as it is";
 
 pub fn run(arguments: Try) -> Result<ExitCode, Failure> {

@@ -107,7 +107,7 @@ pub fn undefined(i: &Instruction, before: &State) -> u64 {
     listed | overshifts | if turns { 1 << 11 } else { 0 }
 }
 
-/// Whether the result is undefined too: words shifted by more than their width, with bits of another register coming in.
+/// True if the result is undefined too: words shifted by more than their width, with bits of another register coming in.
 pub fn has_undefined_result(i: &Instruction, before: &State) -> bool {
     double_shifts(i) && shift(i, before).is_some_and(|(count, bits)| count > bits)
 }
@@ -126,14 +126,14 @@ fn shift(i: &Instruction, before: &State) -> Option<(u64, u64)> {
     Some((count & if bytes == 8 { 63 } else { 31 }, 8 * bytes as u64))
 }
 
-/// Whether a step has ended between two rounds of a repeated string instruction.
+/// True if a step has ended between two rounds of a repeated string instruction.
 pub fn is_between_rounds(i: &Instruction, after: &State) -> bool {
     i.is_string_instruction() && (i.has_rep_prefix() || i.has_repne_prefix()) && after.ip == i.ip()
 }
 
 /// Takes over from `real` those flags of `emulated` that a vendor may decide: undefined ones; and, between two rounds of a repeated
 /// comparison, all of arithmetic. Intel's processors keep those of before the instruction until its last round, AMD's have those of the
-/// round; an interrupt shows the same. Whether it goes on does not depend on them.
+/// round; an interrupt shows the same. Its continuation does not depend on them.
 pub fn take_over_free_flags(i: &Instruction, emulated: &mut State, before: &State, real: &State) {
     let mut free = undefined(i, before);
     let kept = (before.flags ^ real.flags) & ARITHMETIC == 0;

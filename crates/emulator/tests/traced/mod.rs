@@ -76,7 +76,7 @@ impl Traced {
         true
     }
 
-    /// Whether a signal waits for it.
+    /// True if a signal waits for it.
     pub fn is_signalled(&self) -> bool {
         self.pending != 0
     }
@@ -228,7 +228,7 @@ pub fn difference(emulated: &State, real: &State) -> Option<String> {
     None
 }
 
-/// Whether what was written is what is there.
+/// The first difference between what was written and what is there, if any.
 pub fn same_memory(emulator: &mut Emulator, traced: &Traced, writes: &[Access]) -> Option<String> {
     for write in writes {
         let (mut ours, mut real) = (vec![0; write.size as usize], vec![0; write.size as usize]);

@@ -181,7 +181,7 @@ impl<'m> Function<'m> {
     }
 }
 
-/// Whether the function around an address, or the `parts` of it, has a loop: it may do more than allocate. Compilers put
+/// True if the function around an address, or the `parts` of it, has a loop: it may do more than allocate. Compilers put
 /// what is rarely done behind the rest and jump back from there, so a jump backward alone is none.
 pub fn has_loop(module: &Module, address: u64, parts: &[(u64, u64)]) -> bool {
     let Some(function) = Function::around(module, address) else { return true };
@@ -349,7 +349,7 @@ fn is_result(value: Option<Value>) -> bool {
     matches!(value, Some((Base::Result, 0..=HEADER)))
 }
 
-/// Whether a function of the C library returns its first argument, as compilers know.
+/// True if a function of the C library returns its first argument, as compilers know.
 fn returns_argument(name: &str) -> bool {
     let name = name.trim_end_matches("@plt").trim_start_matches("__").trim_end_matches("_chk");
     matches!(name, "memset" | "memcpy" | "memmove" | "strcpy" | "strncpy" | "strcat")

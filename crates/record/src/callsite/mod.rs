@@ -93,7 +93,7 @@ impl Link {
         self.kind == Kind::User
     }
 
-    /// Whether it is the one that the others at its place are inlined into.
+    /// True if it is the one that the others at its place are inlined into.
     fn is_outermost(&self) -> bool {
         self.level + 1 >= self.functions.len()
     }
@@ -151,7 +151,7 @@ impl CallSites {
         stacks.iter().map(site).collect()
     }
 
-    /// Names all stacks. Whether a function is a wrapper shows in all of them together.
+    /// Names all stacks. Wrappers show only in all of them together.
     pub fn name(&mut self, modules: &mut ModuleStore, stacks: &[&[Place]]) -> Vec<CallSite> {
         let chains: Vec<Vec<Link>> = stacks.iter().map(|places| self.links(modules, places)).collect();
         self.ask_scopes(modules, &chains);
@@ -267,7 +267,7 @@ impl CallSites {
         Some(if is_stored && !self.calls(modules, link, callee) { Exit::Lost } else { exit })
     }
 
-    /// Whether a place calls that function itself.
+    /// True if a place calls that function itself.
     fn calls(&mut self, modules: &mut ModuleStore, link: &Link, callee: &Link) -> bool {
         let Some((at, inner)) = link.call.zip(callee.call) else { return false };
         let Some(module) = modules.get(at.0) else { return false };
@@ -297,12 +297,12 @@ impl CallSites {
         exit
     }
 
-    /// Whether each function further in than `link`'s place gives its caller the pointer.
+    /// True if each function further in than `link`'s place gives its caller the pointer.
     fn is_passed_up(&mut self, modules: &mut ModuleStore, links: &[Link], link: &Link) -> bool {
         self.exit_of_callee(modules, links, link) != Some(Exit::Lost)
     }
 
-    /// Whether a function of a stack has a loop; of one that is inlined, the part that is its own.
+    /// True if a function of a stack has a loop; of one that is inlined, the part that is its own.
     fn has_loop(&mut self, modules: &mut ModuleStore, link: &Link) -> bool {
         let Some((at, module)) = link.call.and_then(|at| Some((at, modules.get(at.0)?))) else { return true };
         let scope = self.scopes.get(&at).and_then(|scopes| scopes.get(link.level));
@@ -371,7 +371,7 @@ fn callee<'l>(links: &'l [Link], link: &Link) -> Option<&'l Link> {
     links.iter().find(|inner| inner.place + 1 == link.place && inner.is_outermost())
 }
 
-/// Whether a call is of that function itself: one between that ends by jumping to it has no place in the stack, and passes on
+/// True if a call is of that function itself: one between that ends by jumping to it has no place in the stack, and passes on
 /// other arguments.
 fn is_of(call: &Call, module: &Module, path: PathId, callee: Option<&Link>) -> bool {
     let Some((callee, at)) = callee.and_then(|callee| Some((callee, callee.call?))) else { return false };
@@ -383,12 +383,12 @@ fn is_of(call: &Call, module: &Module, path: PathId, callee: Option<&Link>) -> b
     same_code() || name == Some(callee.name())
 }
 
-/// Whether the allocator stores the pointer where its first argument says, instead of returning it.
+/// True if the allocator stores the pointer where its first argument says, instead of returning it.
 fn stores_itself(call: &Call) -> bool {
     call.callee.as_deref().is_some_and(|name| name.trim_end_matches("@plt") == "posix_memalign")
 }
 
-/// Whether a call is of C++'s `new T[n]`, which may put the count in front.
+/// True if a call is of C++'s `new T[n]`, which may put the count in front.
 fn makes_array(module: &Arc<Module>, call: u64) -> bool {
     let call = flow::before_call(module, call.wrapping_add(1));
     call.and_then(|call| call.callee).is_some_and(|callee| callee.starts_with("operator new[]"))

@@ -184,14 +184,14 @@ fn member_at(members: &[Member], offset: u64) -> Option<&Member> {
         .filter(|m| !is_internal(m))
 }
 
-/// Whether a field is a base class, or of the C++ library by its reserved name: `_M_start` of a vector says less than the vector.
+/// True if a field is a base class, or of the C++ library by its reserved name: `_M_start` of a vector says less than the vector.
 fn is_internal(member: &Member) -> bool {
     let is_reserved =
         member.name.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c == '_' || c.is_uppercase()));
     is_reserved || member.type_name.as_ref() == Some(&member.name)
 }
 
-/// Whether a field is a pointer, or begins with one as the descriptor of a Fortran array does, so many bytes from the start
+/// True if a field is a pointer, or begins with one as the descriptor of a Fortran array does, so many bytes from the start
 /// of its structure.
 fn is_pointer_at(member: &Member, offset: u64) -> bool {
     let is_pointer = member.size == 8 && member.type_name.as_deref().is_some_and(|name| name.ends_with('*'));

@@ -230,7 +230,7 @@ fn deed(sites: &mut CallSites, modules: &mut ModuleStore, links: &[Link], link: 
     }
 }
 
-/// Whether the innermost function that is no library's allocates little, and always as much.
+/// True if the innermost function that is no library's allocates little, and always as much.
 fn makes_node(modules: &mut ModuleStore, links: &[Link]) -> bool {
     let calls = links.iter().filter_map(|link| link.call);
     let Some((path, call)) = calls.into_iter().find(|at| !origin::is_library(modules.path(at.0), "", "")) else {

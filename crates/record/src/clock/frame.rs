@@ -51,7 +51,7 @@ impl Slot {
         if self.wide { 8 } else { 4 }
     }
 
-    /// Whether a write of `bytes` to another place changes this one.
+    /// True if a write of `bytes` to another place changes this one.
     pub fn meets(self, other: Slot, bytes: u32) -> bool {
         self.base == other.base
             && self.displacement < other.displacement + i64::from(bytes)
@@ -107,7 +107,7 @@ impl<'a> Frame<'a> {
             Some((address, bytes, used)) => {
                 let value = match used {
                     SlotUse::Load { to } => {
-                        // Whether its sign is extended is not said.
+                        // Sign extension is not known.
                         let value = self.value(address, bytes).filter(|value| bytes == 8 || *value <= i32::MAX as u64);
                         loaded = value.map(|value| (to, value));
                         None

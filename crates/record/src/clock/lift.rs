@@ -235,7 +235,7 @@ impl Code {
         self.ops.binary_search_by_key(&ip, |op| op.ip).ok()
     }
 
-    /// Whether what a sample at an instruction waited for may be memory or a branch gone wrong, rather than its turn: the
+    /// True if what a sample at an instruction waited for may be memory or a branch gone wrong, rather than its turn: the
     /// instruction before loads, or it is where branches lead.
     pub fn may_have_stalled(&self, n: usize) -> bool {
         let loads = |op: &Op| op.operands.iter().flatten().any(|o| o.access as i32 & Access::Read as i32 != 0);

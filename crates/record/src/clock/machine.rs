@@ -223,7 +223,7 @@ impl Machine {
         }
     }
 
-    /// Whether a branch on `condition` is taken; `None` if the flags are not known.
+    /// True if a branch on `condition` is taken; `None` if the flags are not known.
     pub fn taken(&self, condition: ConditionCode) -> Option<bool> {
         let flags = self.flags?;
         let is = |bit: u64| flags & bit != 0;

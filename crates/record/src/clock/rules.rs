@@ -253,7 +253,7 @@ fn spread(
             done[n - first][slot] = !is_chosen;
         }
     }
-    // Whether all addresses of an instruction are known by now.
+    // True if all addresses of an instruction are known by now.
     let mut add = |n: usize, machine: &Machine| {
         let mut known = true;
         for (slot, operand) in code.ops[n].operands.iter().enumerate().filter_map(|(slot, o)| Some((slot, (*o)?))) {

@@ -119,13 +119,13 @@ fn waits(window: &[Op], members: &[bool], bytes: &[u8], start: u64) -> bool {
     }
 }
 
-/// Whether an instruction may be in such a loop, as far as can be seen at a glance.
+/// True if an instruction may be in such a loop, as far as can be seen at a glance.
 fn may_wait(op: &Op) -> bool {
     let stores = op.operands.iter().flatten().any(|operand| operand.access == Access::Write);
     !stores && !op.repeats && !op.enters_kernel && !matches!(op.effect, Effect::Leave | Effect::Stack { .. })
 }
 
-/// Whether a round leaves nothing in registers for the next one but how many there were.
+/// True if a round leaves nothing in registers for the next one but how many there were.
 fn keeps_nothing(window: &[Op], members: &[bool], uses: &[Uses]) -> bool {
     // What is read before it is written, by the usual analysis of liveness.
     let mut live = vec![0; window.len()];
@@ -149,7 +149,7 @@ fn keeps_nothing(window: &[Op], members: &[bool], uses: &[Uses]) -> bool {
     }) && kept & FLAGS == 0
 }
 
-/// Whether what is loaded decides if the loop ends; none if an exchange stores what depends on something loaded.
+/// True if what is loaded decides if the loop ends; none if an exchange stores what depends on something loaded.
 fn loaded(window: &[Op], members: &[bool], uses: &[Uses]) -> Option<bool> {
     let mut before: Vec<Mask> = vec![0; window.len()];
     let mut changed = true;
@@ -263,7 +263,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Whether a sample at `at` shows a thread that waits. Where registers do not tell, others of this loop's samples do.
+    /// True if a sample at `at` shows a thread that waits. Where registers do not tell, others of this loop's samples do.
     pub fn waits(&mut self, code: &Code, at: usize, machine: &Machine) -> bool {
         let again = goes_round(code, at, machine);
         match again {
@@ -275,7 +275,7 @@ impl Rounds {
     }
 }
 
-/// Whether another round follows; none if something is yet to be loaded that decides.
+/// True if another round follows; none if something is yet to be loaded that decides.
 fn goes_round(code: &Code, at: usize, machine: &Machine) -> Option<bool> {
     let spin = code.ops[at].spin;
     let (mut machine, mut n) = (*machine, at);

@@ -95,7 +95,7 @@ struct Moments {
     /// The last block that was made there; of a forked process at first none, since the session knows not what it inherited.
     last: Option<Made>,
     version: u32,
-    /// Whether the log has its release yet to come.
+    /// True if the log has its release yet to come.
     lives: bool,
     /// The last moment's `lives` and `met`, should it be taken back.
     before: (bool, usize),

@@ -24,7 +24,7 @@ pub struct Place {
     /// The object, by its first address and when it was made.
     pub object: u64,
     pub since: i64,
-    /// Whether another object may come to lie where one of its words is.
+    /// True if another object may come to lie where one of its words is.
     pub shared: bool,
 }
 
@@ -58,7 +58,7 @@ impl Count {
 #[derive(Debug, Default)]
 pub struct Counts {
     sums: FxHashMap<Place, Sum>,
-    /// Whether it is known which accesses reach memory.
+    /// True if it is known which accesses reach memory.
     pub memory_known: bool,
 }
 
@@ -80,7 +80,7 @@ impl Counts {
         sum.writes.add(writes);
     }
 
-    /// Whether they should be written before their time.
+    /// True if they should be written before their time.
     pub fn are_many(&self) -> bool {
         self.sums.len() >= MOST
     }

@@ -27,7 +27,7 @@ pub struct Emulated {
     /// Threads that were started before their process was known to be emulated, and when. Most are the emulator's own; a thread of
     /// the program will be heard of.
     pub started: FxHashMap<i32, i64>,
-    /// Whether some process was counted by its own hooks.
+    /// True if some process was counted by its own hooks.
     pub has_hooks: bool,
     /// The last instruction that the emulator does not know: process and address.
     pub unknown_instruction: Option<(i32, u64)>,
@@ -46,7 +46,7 @@ impl Emulated {
         self.processes.insert(pid, State::Counting);
     }
 
-    /// Whether it is emulated: its threads are the program's from now on.
+    /// True if it is emulated: its threads are the program's from now on.
     pub fn is_counting(&self, pid: i32) -> bool {
         matches!(self.processes.get(&pid), Some(State::Counting | State::Sent))
     }
@@ -83,7 +83,7 @@ impl Emulated {
         }
     }
 
-    /// Whether a process is the emulator, and what the kernel tells of it may be its own doing.
+    /// True if a process is the emulator, and what the kernel tells of it may be its own doing.
     pub fn is_emulator(&self, pid: i32) -> bool {
         self.emulators.contains(&pid)
     }

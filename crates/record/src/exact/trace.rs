@@ -72,7 +72,7 @@ pub struct Tracing<'a> {
     segment: &'a Segment,
     /// How many.
     most: u64,
-    /// Whether they are asked for now.
+    /// True if they are asked for now.
     asked: Cell<bool>,
     used_up: Cell<bool>,
 }

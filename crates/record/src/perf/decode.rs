@@ -92,7 +92,7 @@ pub enum Record {
         offset: u64,
         prot: u32,
         path: String,
-        /// What is mapped, if other processes can map it too and see what is written.
+        /// The memory, if other processes can map it too and see writes to it.
         shared: Option<SharedMemory>,
     },
     Name {
@@ -207,7 +207,7 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
     })
 }
 
-/// What a record of a mapping is of, unless writing makes a copy.
+/// The memory that a record of a mapping is of, unless writing makes a copy.
 fn shared_memory(misc: u16, body: &[u8]) -> Option<SharedMemory> {
     let flags = u32_at(body, 60)?;
     if misc & MISC_MMAP_BUILD_ID != 0 || flags & libc::MAP_SHARED as u32 == 0 {

@@ -37,7 +37,7 @@ pub struct Events {
     sources: HashMap<u64, Source>,
     /// Why page faults are not recorded, if they are not.
     pub faults_refused: Option<io::Error>,
-    /// Whether faults inside the kernel are seen too.
+    /// True if faults inside the kernel are seen too.
     pub kernel_faults: bool,
     bytes: Vec<u8>,
 }

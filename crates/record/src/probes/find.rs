@@ -113,13 +113,13 @@ fn add(probes: &mut Vec<Probe>, file: &Path, module: &Module, name: &str, number
     }
 }
 
-/// Whether a function is the one that the user means, or an instance of the template.
+/// True if a function is the one that the user means, or an instance of the template.
 pub fn is_meant(found: &str, name: &str) -> bool {
     // gfortran appends an underscore to what is in no module.
     is_it(found, name) || found.strip_suffix('_') == Some(name) || is_instance(found, name)
 }
 
-/// Whether `found` is an instance of the template `name`: `void grid::sweep<double>(double*)` of `sweep`. Those of functions are
+/// True if `found` is an instance of the template `name`: `void grid::sweep<double>(double*)` of `sweep`. Those of functions are
 /// demangled with what they return.
 fn is_instance(found: &str, name: &str) -> bool {
     if !found.contains('<') || found.contains("operator") {

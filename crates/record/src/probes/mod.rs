@@ -56,17 +56,17 @@ pub enum Exit {
 }
 
 impl Probe {
-    /// Whether all registers are needed to tell what happened; else the stack pointer is enough.
+    /// True if all registers are needed to tell what happened; else the stack pointer is enough.
     pub fn needs_registers(&self) -> bool {
         matches!(self.kind, ProbeKind::Leave(Exit::If(_) | Exit::To(_)))
     }
 
-    /// Whether an address is in its function.
+    /// True if an address is in its function.
     pub fn is_in(&self, address: u64) -> bool {
         self.parts.iter().any(|part| part.contains(&address))
     }
 
-    /// Whether a thread that comes by at the run-time address `ip` leaves the function.
+    /// True if a thread that comes by at the run-time address `ip` leaves the function.
     pub fn leaves(&self, ip: u64, registers: &Registers) -> bool {
         match &self.kind {
             ProbeKind::Enter => false,

@@ -181,7 +181,7 @@ impl Front {
         }
     }
 
-    /// Whether there was no slot yet.
+    /// True if there was no slot yet.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

@@ -14,7 +14,7 @@ pub struct Image {
     pub end: u64,
     /// Time of its newest mapping: what is mapped into its range later is not its own.
     pub mapped: i64,
-    /// Whether any of it is executable: files that are only read are no images.
+    /// True if any of it is executable: files that are only read are no images.
     pub code: bool,
     pub from: i64,
 }
@@ -76,8 +76,7 @@ impl Images {
         self.by_start.remove(&low);
     }
 
-    /// The image that begins at or below `addr`, with its first address. Whether it reaches to `addr` only its file can
-    /// tell.
+    /// The image that begins at or below `addr`, with its first address. Only its file can tell if it reaches to `addr`.
     pub fn below(&self, addr: u64) -> Option<(u64, &Image)> {
         self.by_start.range(..=addr).next_back().map(|(&low, image)| (low, image))
     }

@@ -65,12 +65,12 @@ impl MappingKind {
 }
 
 impl Mapping {
-    /// Whether a file (that may be an image) is behind it.
+    /// True if a file (that may be an image) is behind it.
     pub fn is_file(&self) -> bool {
         self.kind == MappingKind::File
     }
 
-    /// Whether this mapping at `start` shows what `other` at `at` shows: the kernel reports a mapping again when its protection
+    /// True if this mapping at `start` shows what `other` at `at` shows: the kernel reports a mapping again when its protection
     /// changes or when it grows.
     fn shows_the_same(&self, start: u64, other: &Self, at: u64) -> bool {
         let linear = |start: u64, offset: u64| start.wrapping_sub(offset);

@@ -36,7 +36,7 @@ pub struct Space {
     pub maps: LiveObjects,
     /// What the program calls its memory.
     pub labels: Labels,
-    /// Whether it has said that samples are wanted.
+    /// True if it has said that samples are wanted.
     pub wanted: bool,
 }
 

@@ -56,7 +56,7 @@ impl<'a> Counts<'a> {
         self.surveyed.error
     }
 
-    /// Whether trace windows count, and nothing told how fast instructions are.
+    /// True if trace windows count, and nothing told how fast instructions are.
     pub fn assumed(&self) -> bool {
         self.surveyed.assumed
     }

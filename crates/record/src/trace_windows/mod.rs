@@ -133,7 +133,7 @@ impl Shared {
         self.state().threads.clone()
     }
 
-    /// Whether those that were taken are fetched.
+    /// True if those that were taken are fetched.
     fn has_room(&self) -> bool {
         self.state().taken.len() < MOST_WAITING
     }

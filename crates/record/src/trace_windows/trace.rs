@@ -37,7 +37,7 @@ impl Rounds {
         self.goes_on = true;
     }
 
-    /// Whether what is accessed is of no unit that was accessed before.
+    /// True if what is accessed is of no unit that was accessed before.
     pub fn is_new(&mut self, access: &Access) -> bool {
         let (next, end) = &mut self.units[usize::from(access.write)];
         let follows = self.goes_on && access.address == *next && access.address < *end;
@@ -63,9 +63,9 @@ pub(super) fn repetitions(accesses: usize) -> f64 {
 pub struct Moment {
     /// Behind the system call that it came to.
     pub call: Option<u64>,
-    /// Whether it stood at the end of one.
+    /// True if it stood at the end of one.
     pub behind_call: bool,
-    /// Whether it stood where the kernel was about to provide a page.
+    /// True if it stood where the kernel was about to provide a page.
     pub absent: bool,
     /// How fast the thread had just been, if that was measured.
     pub timed: Option<Timed>,

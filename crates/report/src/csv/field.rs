@@ -108,6 +108,15 @@ mod tests {
         assert_eq!(values.map(|value| value.to_string()), ["0.0000001", "12345678901", "", "", "3"]);
     }
 
+    /// Sums of floating-point numbers that are all zero may be negative zeros.
+    #[test]
+    fn no_zero_is_negative() {
+        let values =
+            [(-0.0).into(), Some(-0.0).into(), (-0.0 * 3.0).into(), std::iter::empty::<f64>().sum::<f64>().into()];
+        assert_eq!(values.map(|value: Field| value.to_string()), ["0", "0", "0", "0"]);
+        assert_eq!(Field::from(-0.5).to_string(), "-0.5");
+    }
+
     #[test]
     fn a_row_without_rows_is_a_header() {
         let columns: [Column<u64>; 2] = [("n", &|n| (*n).into()), ("text", &|_| "a,b".into())];

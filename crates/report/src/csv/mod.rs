@@ -9,12 +9,12 @@ use crate::{error::ReportError, options::By, rows::Selection};
 /// The table that the options ask for.
 pub fn render(selection: &Selection) -> Result<String, ReportError> {
     Ok(match selection.options.by {
-        By::Object if selection.object.is_some() => tables::pages(&selection.pages()?.rows),
+        By::Object if selection.object.is_some() => tables::pages(selection, &selection.pages()?.rows),
         By::Object => tables::objects(selection),
-        By::Site => tables::sites(&selection.sites().rows),
-        By::Thread => tables::threads(&selection.threads().rows),
-        By::Page => tables::pages(&selection.pages()?.rows),
-        By::Node => tables::nodes(&selection.nodes().rows),
+        By::Site => tables::sites(selection),
+        By::Thread => tables::threads(selection),
+        By::Page => tables::pages(selection, &selection.pages()?.rows),
+        By::Node => tables::nodes(selection),
         By::Line => tables::lines(&selection.lines().rows),
     })
 }

@@ -22,28 +22,28 @@ pub fn objects(selection: &Selection) -> String {
             ("instances", &|o| o.instances.into()),
             ("bytes", &|o| o.bytes.into()),
             ("pages", &|o| o.pages.into()),
-            ("samples", &|o| selection.cost(o.samples as f64).into()),
-            ("cost_seconds", &|o| selection.cost(o.cost.seconds).into()),
-            ("cost_share", &|o| selection.cost(o.cost.share).into()),
+            ("samples", &|o| selection.from_samples(o.samples).into()),
+            ("cost_seconds", &|o| selection.from_samples(o.cost.seconds).into()),
+            ("cost_share", &|o| selection.from_samples(o.cost.share).into()),
             ("cost_error", &|o| o.cost.error.into()),
             ("reads", &|o| o.accesses.counted().map(|(reads, _)| reads).into()),
             ("writes", &|o| o.accesses.counted().map(|(_, writes)| writes).into()),
             ("access_share", &|o| o.accesses.stated().map(|of| of.share).into()),
             ("access_error", &|o| o.accesses.stated().and_then(|of| of.error).into()),
-            ("access_basis", &|o| o.accesses.basis.into()),
-            ("remote_reads", &|o| o.remote.reads.and_then(|n| selection.cost(n)).into()),
-            ("remote_writes", &|o| o.remote.writes.and_then(|n| selection.cost(n)).into()),
-            ("remote_share", &|o| selection.cost(o.remote.share).into()),
+            ("access_basis", &|o| selection.from_samples(o.accesses.basis).into()),
+            ("remote_reads", &|o| o.remote.reads.and_then(|n| selection.from_samples(n)).into()),
+            ("remote_writes", &|o| o.remote.writes.and_then(|n| selection.from_samples(n)).into()),
+            ("remote_share", &|o| selection.from_samples(o.remote.share).into()),
             ("remote_error", &|o| o.remote.error.into()),
-            ("threads", &|o| o.threads.len().into()),
+            ("threads", &|o| selection.from_samples(o.threads.len()).into()),
             ("top_thread", &|o| top(o).map(|(thread, _)| thread).into()),
             ("top_thread_share", &|o| top(o).map(|(_, share)| share).into()),
             ("first_touch_thread", &|o| toucher(o).map(|(thread, _)| thread).into()),
             ("first_touch_share", &|o| toucher(o).map(|(_, share)| share).into()),
             ("pattern", &|o| o.pattern.kind.as_str().into()),
-            ("block_bytes", &|o| o.pattern.block_bytes.into()),
-            ("period_bytes", &|o| o.pattern.period_bytes.into()),
-            ("confidence", &|o| o.pattern.confidence.into()),
+            ("block_bytes", &|o| selection.from_samples(o.pattern.block_bytes).into()),
+            ("period_bytes", &|o| selection.from_samples(o.pattern.period_bytes).into()),
+            ("confidence", &|o| selection.from_samples(o.pattern.confidence).into()),
             ("advice", &|o| o.advice.as_ref().map(|advice| advice.text.as_str()).into()),
             ("memory_reads", &|o| o.memory.map(|of| of.reads).into()),
             ("memory_writes", &|o| o.memory.map(|of| of.writes).into()),
@@ -62,9 +62,9 @@ fn via(site: &CallSite) -> Option<&str> {
     Some(site.via.as_str()).filter(|via| !via.is_empty())
 }
 
-pub fn sites(rows: &[(&Site, Option<&Object>)]) -> String {
-    table(
-        rows,
+pub fn sites(selection: &Selection) -> String {
+    table::<(&Site, Option<&Object>)>(
+        &selection.sites().rows,
         &[
             ("kind", &|(site, _)| site.kind.as_str().into()),
             ("function", &|(site, _)| site.site.function.as_str().into()),
@@ -81,23 +81,23 @@ pub fn sites(rows: &[(&Site, Option<&Object>)]) -> String {
             ("lifetime_max_s", &|(site, _)| site.lifetime.map(|lifetime| lifetime.max_s).into()),
             ("nodes", &|(site, _)| joined(site.nodes.iter().map(|(node, pages)| format!("{node}={pages}"))).into()),
             ("object", &|(site, _)| site.object.into()),
-            ("samples", &|(_, object)| object.map(|o| o.samples).into()),
-            ("cost_seconds", &|(_, object)| object.map(|o| o.cost.seconds).into()),
-            ("cost_share", &|(_, object)| object.map(|o| o.cost.share).into()),
+            ("samples", &|(_, object)| object.and_then(|o| selection.from_samples(o.samples)).into()),
+            ("cost_seconds", &|(_, object)| object.and_then(|o| selection.from_samples(o.cost.seconds)).into()),
+            ("cost_share", &|(_, object)| object.and_then(|o| selection.from_samples(o.cost.share)).into()),
             ("access_share", &|(_, object)| object.and_then(|o| o.accesses.stated()).map(|of| of.share).into()),
             ("stack", &|(site, _)| site.site.stack.join("; ").into()),
         ],
     )
 }
 
-pub fn threads(rows: &[ThreadRow]) -> String {
+pub fn threads(selection: &Selection) -> String {
     let split = |row: &ThreadRow| match row.accesses {
         ThreadAccesses::Split(reads, writes) => (Some(reads), Some(writes), Some(reads + writes)),
         ThreadAccesses::Total(total) => (None, None, Some(total)),
         ThreadAccesses::Unknown => (None, None, None),
     };
     table::<ThreadRow>(
-        rows,
+        &selection.threads().rows,
         &[
             ("thread", &|row| row.number.into()),
             ("tid", &|row| row.thread.map(|thread| thread.tid).into()),
@@ -106,8 +106,8 @@ pub fn threads(rows: &[ThreadRow]) -> String {
             ("start_s", &|row| row.thread.map(|thread| thread.start_s).into()),
             ("end_s", &|row| row.thread.and_then(|thread| thread.end_s).into()),
             ("samples", &|row| row.samples.into()),
-            ("cost_seconds", &|row| row.cost_s.into()),
-            ("cost_share", &|row| row.cost_share.into()),
+            ("cost_seconds", &|row| selection.from_samples(row.cost_s).into()),
+            ("cost_share", &|row| selection.from_samples(row.cost_share).into()),
             ("cost_error", &|row| row.cost_error.into()),
             ("reads", &|row| split(row).0.into()),
             ("writes", &|row| split(row).1.into()),
@@ -118,7 +118,7 @@ pub fn threads(rows: &[ThreadRow]) -> String {
     )
 }
 
-pub fn pages(rows: &[PageRow]) -> String {
+pub fn pages(selection: &Selection, rows: &[PageRow]) -> String {
     table::<PageRow>(
         rows,
         &[
@@ -131,8 +131,8 @@ pub fn pages(rows: &[PageRow]) -> String {
             ("owner", &|row| row.page.owner.into()),
             ("owner_share", &|row| row.owner_share().map(|(share, _)| share).into()),
             ("owner_error", &|row| row.owner_share().map(|(_, error)| error).into()),
-            ("samples", &|row| row.page.samples.into()),
-            ("threads", &|row| row.page.by_thread.len().into()),
+            ("samples", &|row| selection.from_samples(row.page.samples).into()),
+            ("threads", &|row| selection.from_samples(row.page.by_thread.len()).into()),
             ("first_touch_thread", &|row| row.page.first_touch_thread.into()),
             ("instance", &|row| row.page.instance.into()),
             ("by_thread", &|row| joined(row.page.by_thread.iter().map(|(thread, n)| format!("{thread}={n}"))).into()),
@@ -141,17 +141,17 @@ pub fn pages(rows: &[PageRow]) -> String {
     )
 }
 
-pub fn nodes(rows: &[NodeRow]) -> String {
+pub fn nodes(selection: &Selection) -> String {
     table::<NodeRow>(
-        rows,
+        &selection.nodes().rows,
         &[
             ("node", &|row| row.node.into()),
             ("pages", &|row| row.pages.into()),
             ("page_share", &|row| row.page_share.into()),
             ("bytes", &|row| row.bytes.into()),
             ("objects", &|row| row.objects.into()),
-            ("samples", &|row| row.samples.into()),
-            ("threads", &|row| row.threads.into()),
+            ("samples", &|row| row.samples.and_then(|n| selection.from_samples(n)).into()),
+            ("threads", &|row| row.threads.and_then(|n| selection.from_samples(n)).into()),
             ("largest_object", &|row| row.largest.map(|(object, _)| object.name.as_str()).into()),
         ],
     )

@@ -24,7 +24,7 @@ const TEXT_ROWS: usize = 20;
 pub struct Selection<'a> {
     /// Everything that was found.
     pub findings: &'a Findings,
-    /// What is asked.
+    /// Options of the report.
     pub options: &'a Options,
     /// The one object that `--object` names.
     pub object: Option<&'a Object>,
@@ -56,17 +56,17 @@ pub fn check(options: &Options) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Whether all accesses were counted: then they are exact, and there is no cost.
+/// True if all accesses were counted: then they are exact, and there is no cost.
 pub fn is_exact(findings: &Findings) -> bool {
     findings.sampler.kind == "exact"
 }
 
-/// Whether a table of the recording could not be read.
+/// True if a table of the recording could not be read.
 pub fn lacks(findings: &Findings, table: &str) -> bool {
     findings.missing.iter().any(|of| of.table == table)
 }
 
-/// Whether all tables are there that tell which object and thread a sample is of.
+/// True if all tables are there that tell which object and thread a sample is of.
 pub fn attributes(findings: &Findings) -> bool {
     !["samples", "objects", "modules", "threads", "processes"].iter().any(|table| lacks(findings, table))
 }
@@ -127,9 +127,9 @@ impl<'a> Selection<'a> {
         if is_exact(self.findings) || lacks(self.findings, "samples") { String::new() } else { text }
     }
 
-    /// A number about cost; `None` where the samples could not be read.
-    pub fn cost(&self, number: f64) -> Option<f64> {
-        (!lacks(self.findings, "samples")).then_some(number)
+    /// A value that follows from the samples; `None` if they could not be read.
+    pub fn from_samples<T>(&self, value: T) -> Option<T> {
+        (!lacks(self.findings, "samples")).then_some(value)
     }
 
     /// Share of an object, line or thread in what the recording measures: cost, or accesses where they were counted.
@@ -137,7 +137,7 @@ impl<'a> Selection<'a> {
         finite(if is_exact(self.findings) { accesses } else { cost })
     }
 
-    /// What rows with these reads and writes are ordered by when counts are asked for.
+    /// Key by which rows with these reads and writes are ordered when counts are asked for.
     pub fn count(&self, reads: f64, writes: f64) -> f64 {
         match self.options.access {
             Access::All => finite(reads) + finite(writes),
@@ -146,7 +146,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Whether a row has accesses of the kind that is asked for.
+    /// True if a row has accesses of the kind that is asked for.
     fn wanted(&self, reads: f64, writes: f64) -> bool {
         self.options.access == Access::All || self.count(reads, writes) > 0.0
     }

@@ -14,7 +14,7 @@ impl<'a> Selection<'a> {
         self.order(rows.collect(), |object| self.weight(object))
     }
 
-    /// What objects are ordered by. Cost is not split into reads and writes.
+    /// Key by which objects are ordered. Cost is not split into reads and writes.
     pub fn weight(&self, object: &Object) -> f64 {
         match self.options.sort {
             Sort::Cost => object.cost.seconds,

@@ -13,11 +13,11 @@ const MOST_ERROR: f64 = 0.25;
 pub struct PageRow<'a> {
     /// The object.
     pub object: &'a Object,
-    /// What `page.page` counts, and in which bytes.
+    /// Unit that `page.page` counts, and its bytes.
     pub detail: &'a Detail,
     /// The page.
     pub page: &'a Page,
-    /// Whether accesses were counted one by one.
+    /// True if accesses were counted one by one.
     pub exact: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::options::Sort;
 pub struct ThreadRow<'a> {
     /// Number.
     pub number: usize,
-    /// What is known of it; an object may name threads that the list of threads lacks.
+    /// Facts about it; an object may name threads that the list of threads lacks.
     pub thread: Option<&'a Thread>,
     /// Samples; not split by object.
     pub samples: Option<u64>,

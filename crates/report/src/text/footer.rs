@@ -17,7 +17,7 @@ const HINTS: usize = 5;
 /// Reasons that are listed.
 const REASONS: usize = 8;
 
-/// What is not in the report, and what to do next; for one object, what concerns it.
+/// Losses and next steps; for one object, those that concern it.
 pub fn render(selection: &Selection, page: &Page) -> String {
     let findings = selection.findings;
     let hints = match selection.object {
@@ -91,7 +91,7 @@ fn unattributed(findings: &Findings, page: &Page) -> String {
     out
 }
 
-/// What is missing from the recording.
+/// Losses of the recording.
 fn losses(findings: &Findings, page: &Page) -> String {
     let losses: Vec<_> = findings.losses.iter().filter(|loss| loss.count > 0).collect();
     if losses.is_empty() {

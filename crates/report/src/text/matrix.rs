@@ -98,7 +98,7 @@ pub fn render(detail: &Detail, page: &Page, exact: bool) -> String {
 
 /// Widths of the parts of a row.
 struct Layout {
-    /// Whether there is room for offsets beside page numbers.
+    /// True if there is room for offsets beside page numbers.
     offsets: bool,
     page_bytes: u64,
     label: usize,

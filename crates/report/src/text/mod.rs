@@ -110,7 +110,7 @@ pub fn short_name(name: &str) -> String {
     names::shorten(name, 40, &Pen { color: false, unicode: true }).replace('…', "..")
 }
 
-/// What follows a list that was cut: how many more, and how much they weigh together.
+/// The line below a list that was cut: how many more, and how much they weigh together.
 fn more<T>(cut: &Cut<T>, what: &str, weight: Option<f64>, page: &Page) -> String {
     if cut.rest.is_empty() {
         return String::new();

@@ -21,7 +21,7 @@ const BAR: usize = 6;
 /// In place of a number of accesses that would be a guess.
 pub const COST_ONLY: &str = "cost only";
 
-/// What a reader takes for something else.
+/// Meaning of a word that readers take for something else.
 const COST: &str = "Cost: thread time at data accesses, also at those that a cache answers.";
 
 /// The table of objects.
@@ -173,7 +173,7 @@ pub fn error(error: Option<f64>, page: &Page) -> String {
     }
 }
 
-/// Whether no page's node is known.
+/// True if no page's node is known.
 pub fn is_nowhere(object: &Object) -> bool {
     object.nodes.is_empty() && object.remote.error.is_none() && object.remote.share == 0.0
 }

@@ -72,7 +72,7 @@ fn busiest(nodes: &[NodeLoad]) -> Cell {
     Cell::new(text.clone()).phrase(format!("busiest node {text}"))
 }
 
-/// What is assumed, and what the interval holds.
+/// Assumptions, and the sources of error that the interval holds.
 pub(super) fn assumptions(assumptions: &[String], memory_only: bool, page: &Page) -> String {
     let mut out = String::from("\n");
     for assumption in assumptions {

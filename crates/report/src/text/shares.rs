@@ -41,7 +41,7 @@ pub fn of_threads(selection: &Selection, threads: &[ThreadShare], page: &Page) -
     }
 }
 
-/// Who has how much, largest first: `T0 97 %`, `4 (26/25/25/24 %)`, `16 (5-7 %)`, `16 (41/22/9.. %)`.
+/// Shares of threads, largest first: `T0 97 %`, `4 (26/25/25/24 %)`, `16 (5-7 %)`, `16 (41/22/9.. %)`.
 pub fn short(shares: &[(usize, f64)], page: &Page) -> String {
     let whole = |&(_, share): &(usize, f64)| units::percent_whole(share);
     match shares {
@@ -70,7 +70,7 @@ pub fn noun(threads: usize) -> &'static str {
     if threads == 1 { "thread" } else { "threads" }
 }
 
-/// Who has how much, by name: `4: T0 26 %, T1 25 %, ...`.
+/// Shares of threads, by name: `4: T0 26 %, T1 25 %, ...`.
 pub fn long(shares: &[(usize, f64)], most: usize) -> String {
     let named: Vec<String> = shares
         .iter()

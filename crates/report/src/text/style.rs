@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// What a piece of text is, for those who see colours.
+/// Kind of a piece of text, shown by colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// Text.
@@ -14,16 +14,16 @@ pub enum Style {
     Dim,
     /// Bars and pictures.
     Accent,
-    /// What deserves attention.
+    /// Text that deserves attention.
     Warn,
 }
 
 /// Characters and colours of one terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Pen {
-    /// Whether ANSI colours are written.
+    /// True if ANSI colours are written.
     pub color: bool,
-    /// Whether more than ASCII is written.
+    /// True if more than ASCII is written.
     pub unicode: bool,
 }
 

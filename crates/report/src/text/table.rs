@@ -15,7 +15,7 @@ pub struct Column {
     right: bool,
     /// Columns leave the first line in descending order of rank; 0 stays.
     rank: u8,
-    /// Whether it gives way down to this width.
+    /// The width down to which it gives way, if it does.
     least: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Cell {
         Self { is_missing: true, ..Self::new(text) }
     }
 
-    /// What it says where it stands without its title.
+    /// Its text where it stands without its title.
     pub fn phrase(self, phrase: impl Into<String>) -> Self {
         Self { phrase: phrase.into(), ..self }
     }

@@ -11,7 +11,7 @@ use crate::rows::finite;
 const ROWS: usize = 16;
 /// Threads with a line of their own.
 const LINES: usize = 8;
-/// What stands for the threads in the picture.
+/// Marks of the threads in the picture.
 const SYMBOLS: &str = "0123456789abcdefghijklmnopqrstuvwxyz";
 /// Columns left of the pictures.
 const LABEL: usize = 9;
@@ -72,7 +72,7 @@ fn picture(points: &[Point], detail: &Detail, columns: usize, column: &dyn Fn(&P
     out + &key(&threads, by_thread, page)
 }
 
-/// What the characters of the picture mean.
+/// Legend of the picture.
 fn key(threads: &[usize], by_thread: bool, page: &Page) -> String {
     if !by_thread {
         return String::new();

@@ -16,7 +16,7 @@ pub(crate) use load::DebugSections;
 pub(crate) use location::Place;
 pub(crate) use statics::{Static, Statics};
 
-/// Whether arrays count from 1 and procedures have an underscore more than their name.
+/// True if arrays count from 1 and procedures have an underscore more than their name.
 fn is_fortran(language: gimli::DwLang) -> bool {
     matches!(
         language,

@@ -23,7 +23,7 @@ pub(crate) struct Static {
     pub linkage: Option<String>,
     /// Namespaces, modules, classes and functions around it, outermost first.
     pub scope: Vec<String>,
-    /// Whether the innermost scope is a function.
+    /// True if the innermost scope is a function.
     pub in_function: bool,
     pub described: Option<Arc<Type>>,
     pub declared: Option<(String, u32)>,

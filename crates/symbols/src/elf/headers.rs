@@ -51,7 +51,7 @@ impl Section {
         self.kind != elf::SHT_NOBITS && self.size > 0
     }
 
-    /// Whether the section takes up addresses in a running process. `.tbss` does not, although it has an address.
+    /// True if the section takes up addresses in a running process. `.tbss` does not, although it has an address.
     pub fn is_loaded(&self) -> bool {
         self.has(elf::SHF_ALLOC) && !(self.has(elf::SHF_TLS) && self.kind == elf::SHT_NOBITS)
     }

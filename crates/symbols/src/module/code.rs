@@ -16,7 +16,7 @@ use crate::{Frame, FrameRule, Scope};
 pub struct NamedFunction {
     /// Its name, demangled, as the source has it.
     pub name: String,
-    /// Whether it is the part of a function that the compiler put elsewhere since it is rarely reached.
+    /// True if it is the part of a function that the compiler put elsewhere since it is rarely reached.
     pub cold: bool,
     /// Address of the first byte.
     pub start: u64,

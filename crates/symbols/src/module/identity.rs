@@ -12,7 +12,7 @@ use crate::elf::image::Image;
 use crate::{Variable, VariableKind};
 
 impl Module {
-    /// Whether it is an executable that no dynamic linker starts: nothing can be preloaded into it. Static
+    /// True if it is an executable that no dynamic linker starts: nothing can be preloaded into it. Static
     /// position-independent executables count; shared libraries do not.
     #[must_use]
     pub fn is_static_executable(&self) -> bool {
@@ -61,7 +61,7 @@ impl Module {
         &self.dynamic().wanted
     }
 
-    /// Whether it defines a function or a variable that others can see with this exact (mangled) name, such as `malloc`.
+    /// True if it defines a function or a variable that others can see with this exact (mangled) name, such as `malloc`.
     #[must_use]
     pub fn defines(&self, name: &str) -> bool {
         let symbols = self.symbols();
@@ -74,7 +74,7 @@ impl Module {
         &self.dynamic().copied
     }
 
-    /// Whether the storage that this library has for `variable` is unused, because `executable` has the copy that all
+    /// True if the storage that this library has for `variable` is unused, because `executable` has the copy that all
     /// modules use.
     #[must_use]
     pub fn is_copied_away(&self, variable: &Variable, executable: &Self) -> bool {
@@ -92,13 +92,13 @@ impl Module {
         })
     }
 
-    /// Whether debug information was found, here or in a separate file: without, nothing has a line.
+    /// True if debug information was found, here or in a separate file: without, nothing has a line.
     #[must_use]
     pub fn has_debug_information(&self) -> bool {
         self.debug_sections().is_some()
     }
 
-    /// Whether the file's own symbols were removed and no separate file has them: only what other modules use has a
+    /// True if the file's own symbols were removed and no separate file has them: only what other modules use has a
     /// name.
     #[must_use]
     pub fn is_stripped(&self) -> bool {

@@ -136,13 +136,13 @@ impl Module {
         mapping::extent(&self.image)
     }
 
-    /// Whether the byte at `address` is one of the file; else it is zero-initialised data, or nothing of the module.
+    /// True if the byte at `address` is one of the file; else it is zero-initialised data, or nothing of the module.
     #[must_use]
     pub fn is_in_file(&self, address: u64) -> bool {
         self.image.loads().any(|segment| address.wrapping_sub(segment.address) < segment.file_size)
     }
 
-    /// Whether it is loaded where it was linked (`ET_EXEC`): the bias is 0.
+    /// True if it is loaded where it was linked (`ET_EXEC`): the bias is 0.
     #[must_use]
     pub fn is_fixed(&self) -> bool {
         self.image.kind == elf::ET_EXEC

@@ -130,7 +130,7 @@ fn section(image: &Image, place: Place) -> (String, bool) {
     }
 }
 
-/// Whether the program may write there once the loader has finished and has protected what only it had to write.
+/// True if the program may write there once the loader has finished and has protected what only it had to write.
 pub(crate) fn is_writable(image: &Image, address: u64) -> bool {
     let covers = |segment: &&crate::elf::headers::Segment| {
         (segment.address..segment.address.saturating_add(segment.size)).contains(&address)

@@ -59,7 +59,7 @@ pub fn tool(name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) 
     run(Command::new(name).args(arguments))
 }
 
-/// Whether the tools are installed; says which is not, past the test harness's capture.
+/// True if the tools are installed; says which is not, past the test harness's capture.
 pub fn have(tools: &[&str]) -> bool {
     tools.iter().all(|tool| {
         let found = Command::new(tool).arg("--version").output().is_ok();

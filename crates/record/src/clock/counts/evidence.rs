@@ -134,7 +134,7 @@ pub struct Sample<'a> {
     pub at: usize,
     /// Index of the one that the time went to, which may be in another block.
     pub center: usize,
-    /// Whether it may have waited for memory.
+    /// True if it may have waited for memory.
     pub stalled: bool,
     pub time: i64,
     pub clock: Clock,
@@ -268,7 +268,7 @@ impl Evidence {
     }
 }
 
-/// Whether the branch at the end of the sampled block was about to be taken; `None` if the registers do not tell.
+/// True if the branch at the end of the sampled block was about to be taken; `None` if the registers do not tell.
 fn direction(code: &Code, graph: &Graph, sample: &Sample<'_>) -> Option<bool> {
     let last = graph.blocks[graph.block_of(sample.at)].last;
     let Effect::Branch { condition, .. } = code.ops[last].effect else { return None };
@@ -277,7 +277,7 @@ fn direction(code: &Code, graph: &Graph, sample: &Sample<'_>) -> Option<bool> {
     machine.taken(condition)
 }
 
-/// Whether nothing says that a loop was left and entered anew between two samples: what it does not write is as it was. Where blocks of
+/// True if nothing says that a loop was left and entered anew between two samples: what it does not write is as it was. Where blocks of
 /// one loop are dealt out to threads, the counter stands a whole turn further on in the next block, and only the bound tells.
 fn is_one_stay(of: &Loop, before: State<'_>, after: State<'_>) -> bool {
     let registers = (0..16_u8).filter(|register| of.writes >> register & 1 == 0);

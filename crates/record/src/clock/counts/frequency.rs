@@ -120,7 +120,7 @@ fn rate_of(counter: &CounterEvidence) -> Option<Rate> {
     Some(Rate { per_ns: moved / time, pairs })
 }
 
-/// Whether a loop begins anew between most pairs of samples, and only seems not to. Where it is a little shorter than the shortest times
+/// True if a loop begins anew between most pairs of samples, and only seems not to. Where it is a little shorter than the shortest times
 /// between samples, its counter stands a little further on at the second sample of each such pair, whole turns later. Such a loop shows at
 /// times that are twice as long: half of those pairs are broken at once. Of any other loop twice as many are as before.
 fn begins_anew_unseen(gaps: &[Pairs]) -> bool {
@@ -274,7 +274,7 @@ impl<'a> System<'a> {
         if of.out.is_empty() { self.sum(&of.into) } else { self.sum(&of.out) }
     }
 
-    /// Whether no processor could have run a loop as often in the time that it had.
+    /// True if no processor could have run a loop as often in the time that it had.
     fn is_impossible(&self, n: usize, code: &Code, time: Time) -> bool {
         let blocks = &self.graph.loops[n].blocks;
         let samples: f64 = blocks.iter().map(|&block| f64::from(self.evidence.blocks[block].samples)).sum();

@@ -41,7 +41,7 @@ pub struct Block {
     pub out: Vec<usize>,
     /// The innermost loop that it is in.
     pub innermost: Option<usize>,
-    /// Whether every way here from the entry is known.
+    /// True if every way here from the entry is known.
     pub known: bool,
 }
 
@@ -531,12 +531,12 @@ impl FrameUse {
         }
     }
 
-    /// Whether nothing in the loop changes where a slot is.
+    /// True if nothing in the loop changes where a slot is.
     fn is_there(&self, slot: Slot) -> bool {
         self.registers >> slot.base & 1 == 0
     }
 
-    /// Whether a place is the same in all rounds.
+    /// True if a place is the same in all rounds.
     fn stays(&self, slot: Slot) -> bool {
         self.is_there(slot) && !self.written.iter().any(|(other, bytes, _)| slot.meets(*other, *bytes))
     }

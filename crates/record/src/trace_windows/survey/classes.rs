@@ -54,11 +54,11 @@ pub struct Classes {
     pub rates: Vec<f64>,
     /// Standard errors of the logarithms of these.
     pub errors: Vec<f64>,
-    /// Whether so few trace windows began in a state that how fast it is beside its class is assumed rather than found.
+    /// True if so few trace windows began in a state that how fast it is beside its class is assumed rather than found.
     rare: Vec<bool>,
     /// Trace windows that began in each class.
     begun: Vec<u32>,
-    /// Whether nothing tells of any class.
+    /// True if nothing tells of any class.
     pub assumed: bool,
 }
 

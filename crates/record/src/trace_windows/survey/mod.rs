@@ -50,13 +50,13 @@ pub enum Stretch {
 pub struct Survey {
     taken: Vec<Taken>,
     stretches: FxHashMap<Stretch, usize>,
-    /// Whether a stretch is the recorder's own, which does not count.
+    /// True if a stretch is the recorder's own, which does not count.
     own: Vec<bool>,
     /// Samples of the clock in each stretch.
     samples: Vec<f64>,
     /// Those of them at data accesses.
     at_data: Vec<u64>,
-    /// Whether a trace window was there.
+    /// True if a trace window was there.
     seen: Vec<bool>,
     /// Instructions in known functions, by the state where trace windows began and the call that they ended at.
     executed: FxHashMap<(usize, Option<Call>, Instruction), Executed>,
@@ -166,7 +166,7 @@ pub struct Surveyed {
     pub unseen: f64,
     /// How far the number of all accesses that trace windows tell of may be off because code goes faster or slower: a standard error of its logarithm.
     pub error: f64,
-    /// Whether nothing told how fast instructions are.
+    /// True if nothing told how fast instructions are.
     pub assumed: bool,
 }
 
@@ -200,7 +200,7 @@ impl Survey {
         self.at_data[stretch] += u64::from(at_data);
     }
 
-    /// Whether no sample was told of yet.
+    /// True if no sample was told of yet.
     pub fn has_no_samples(&self) -> bool {
         self.samples.iter().all(|samples| *samples == 0.0)
     }
@@ -210,7 +210,7 @@ impl Survey {
         self.at_data.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(samples, _)| samples).sum()
     }
 
-    /// Whether a trace window was in that process.
+    /// True if a trace window was in that process.
     pub fn has_followed(&self, process: ProcessId) -> bool {
         self.processes.contains(&process)
     }
@@ -220,7 +220,7 @@ impl Survey {
         self.taken.iter().filter(|trace_window| trace_window.time > 0.0).count()
     }
 
-    /// Whether a trace window was in that innermost loop of a function, or in what of it is in none.
+    /// True if a trace window was in that innermost loop of a function, or in what of it is in none.
     pub fn has_seen(&self, function: Function, innermost: Option<usize>) -> bool {
         self.stretches.get(&Stretch::Function(function, innermost)).is_some_and(|&number| self.seen[number])
     }
@@ -235,7 +235,7 @@ impl Survey {
         self.known.insert((process, ip), place);
     }
 
-    /// Whether an instruction is known to be the recorder's own.
+    /// True if an instruction is known to be the recorder's own.
     pub fn is_own(&self, process: ProcessId, ip: u64) -> bool {
         self.known(process, ip).is_some_and(|(stretch, _)| self.own[stretch])
     }

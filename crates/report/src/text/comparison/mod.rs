@@ -121,7 +121,7 @@ fn total(comparison: &Comparison, page: &Page) -> String {
     table.render(page.width, &page.pen)
 }
 
-/// What the marks mean, what is missing, and what must be known.
+/// Legend of the marks, losses, and facts to know.
 fn footer(comparison: &Comparison, page: &Page) -> String {
     let text = match runs(comparison) {
         1 => {

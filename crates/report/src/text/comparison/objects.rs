@@ -46,7 +46,7 @@ pub fn both(comparison: &Comparison, options: &Options, page: &Page) -> String {
         return out + &page.note("No object of one was found in the other.");
     }
     out += &most_changed(comparison, page);
-    // What the rows are sorted by stays on the first line.
+    // The number that rows are sorted by stays on the first line.
     let (cost, access) = if comparison.comparable.cost { (0, 3) } else { (3, 0) };
     let mut table = Table::new(vec![
         Column::right("#", 0),
@@ -116,7 +116,7 @@ fn cells(comparison: &Comparison, object: &ObjectChange, page: &Page) -> Vec<Cel
         Cell::new(&place).phrase(phrase),
     ];
     let known = comparison.comparable;
-    // What cannot be compared stays empty; a column without any text is not shown.
+    // Numbers that cannot be compared stay empty; a column without any text is not shown.
     let groups: [Option<[Cell; 3]>; 5] = [
         known.cost.then(|| shares("cost", &object.cost.share, page)),
         known.cost.then(|| times(&object.cost.seconds, page)),

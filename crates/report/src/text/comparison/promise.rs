@@ -1,4 +1,4 @@
-//! What a plan promised beside what was reached.
+//! The promise of a plan beside the result.
 
 use numamma_findings::{Comparison, Promise};
 
