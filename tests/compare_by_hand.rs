@@ -199,6 +199,8 @@ impl Made {
                 start_time: 0,
                 end_time: i64::MAX,
                 module: if thing.kind == "static" { MODULE.into() } else { String::new() },
+                shared: -1,
+                shared_offset: 0,
             });
         }
         writer.write_table(&objects).unwrap();

@@ -94,6 +94,8 @@ fn objects(count: usize, lives: usize, kinds: bool) -> Vec<ObjectRow> {
                 start_time: END / lives as i64 * life as i64,
                 end_time: END / lives as i64 * (life as i64 + 1),
                 module: String::new(),
+                shared: NONE,
+                shared_offset: 0,
             });
         }
         addr += bytes + 16;

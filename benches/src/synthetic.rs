@@ -206,6 +206,8 @@ fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result
         start_time: 0,
         end_time: i64::MAX,
         module: String::new(),
+        shared: -1,
+        shared_offset: 0,
     });
     let sites = (0..ARRAYS).map(each).map(|(n, (_, bytes))| SiteRow {
         site: n as i32,

@@ -7,18 +7,21 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use numamma_findings::{InstanceUse, MemorySource, ObjectUse, PageThreadUse, PageUse, Usage};
 
 use crate::error::AdviseError;
 use crate::latencies::Latencies;
-use crate::options::Options;
+use crate::options::{Options, ThreadPlacement};
 use crate::traffic::Share;
 
 /// Waiting for CPUs is worth a sentence from this part of the run on.
 const LONG: f64 = 0.05;
-/// A thread works if it does more than this part of what the busiest one does.
+/// A thread or a process works if it does more than this part of what the busiest one does.
 const WORKS: f64 = 0.1;
+/// Processes ran at once if this part of the shorter one's life is of both.
+const AT_ONCE: f64 = 0.5;
 
 /// Compute time and memory accesses of each phase.
 #[derive(Clone, Debug)]
@@ -27,8 +30,10 @@ pub struct Demand {
     pub phases: usize,
     /// Number of threads.
     pub threads: usize,
-    /// Which threads are of the process that is predicted.
+    /// By thread: true if its process is predicted.
     pub included: Vec<bool>,
+    /// Number of these processes.
+    pub processes: usize,
     /// Seconds of CPU time with what loads wait, spinning excluded: `[phase * threads + thread]`. 0 where it is not known.
     pub work_s: Vec<f64>,
     /// Seconds of each phase in which not even its busiest thread works, and what calibration adds.
@@ -62,7 +67,7 @@ impl Demand {
         check(usage)?;
         let threads = usage.threads.len();
         let phases = usage.phases.len().max(1);
-        let included = included(usage);
+        let (included, processes) = included(usage);
         let mut demand = Self {
             phases,
             threads,
@@ -73,6 +78,7 @@ impl Demand {
             memory_only: usage.threads.iter().zip(&included).any(|(thread, &is)| is && thread.busy_s.is_none()),
             stall_error: usage.threads.iter().map(stall_error).collect(),
             included,
+            processes,
             overlap: 1.0,
             stalls_s: 0.0,
             assumptions: Vec::new(),
@@ -257,6 +263,17 @@ impl Demand {
                 share(self.crowded_s)
             ));
         }
+        if self.processes > 1 {
+            self.assumptions.push(format!(
+                "{} processes ran at once: a plan places their memory and leaves their threads free, which are taken to run as {}.",
+                self.processes,
+                match &options.threads {
+                    ThreadPlacement::Best | ThreadPlacement::Scatter => "Linux spreads them, from node to node",
+                    ThreadPlacement::Compact => "--pin compact has them, node by node",
+                    ThreadPlacement::AsRecorded | ThreadPlacement::Nodes(_) => "they are asked for",
+                }
+            ));
+        }
         if usage.phases.len() < 2 {
             let one = "The run has one phase: a serial part is taken to overlap with other threads.";
             self.assumptions.push(one.to_owned());
@@ -282,14 +299,28 @@ fn stall_error(thread: &numamma_findings::ThreadUse) -> f64 {
     share.unwrap_or(0.0).clamp(0.0, 1.0)
 }
 
-/// The threads of the process that accesses memory most.
-fn included(usage: &Usage) -> Vec<bool> {
-    let mut by_process = std::collections::BTreeMap::<usize, f64>::new();
+/// The threads of the process that accesses memory most, and of those that worked at the same time; and the number of these processes.
+fn included(usage: &Usage) -> (Vec<bool>, usize) {
+    let mut by_process = BTreeMap::<usize, f64>::new();
     for (_, of) in uses(usage) {
         *by_process.entry(usage.threads[of.thread].process).or_default() += of.memory;
     }
-    let most = by_process.iter().rev().max_by(|a, b| a.1.total_cmp(b.1)).map(|(process, _)| *process);
-    usage.threads.iter().map(|thread| Some(thread.process) == most).collect()
+    let most = by_process.iter().rev().max_by(|a, b| a.1.total_cmp(b.1)).map(|(process, memory)| (*process, *memory));
+    let Some((first, most)) = most else { return (vec![false; usage.threads.len()], 0) };
+    let life = |process: usize| {
+        let of = usage.threads.iter().filter(|thread| thread.process == process);
+        of.fold((f64::INFINITY, 0.0_f64), |life, thread| (life.0.min(thread.from_s), life.1.max(thread.to_s)))
+    };
+    let is_at_once = |process: usize| {
+        let (a, b) = (life(first), life(process));
+        let shared = a.1.min(b.1) - a.0.max(b.0);
+        shared > AT_ONCE * (a.1 - a.0).min(b.1 - b.0)
+    };
+    let works = |(&process, &memory): (&usize, &f64)| {
+        (process == first || (memory > WORKS * most && is_at_once(process))).then_some(process)
+    };
+    let processes: BTreeSet<usize> = by_process.iter().filter_map(works).collect();
+    (usage.threads.iter().map(|thread| processes.contains(&thread.process)).collect(), processes.len())
 }
 
 /// Whether the recording can be computed with.

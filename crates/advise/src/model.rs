@@ -46,6 +46,12 @@ impl<'a> Model<'a> {
         thread_nodes(self.usage, &self.demand.included, &self.machine.name, &self.latencies, placement)
     }
 
+    /// True if nobody can say which thread will run on which node: threads of several processes are not pinned, and nothing was asked for.
+    /// How many there are on each node is assumed.
+    pub fn are_nodes_unknown(&self) -> bool {
+        self.demand.processes > 1 && self.options.threads == ThreadPlacement::Best
+    }
+
     /// Fails unless the machine has as many nodes as the recorded one, and those that threads and pages of the recording are on.
     pub fn holds_recorded(&self) -> Result<(), AdviseError> {
         self.thread_nodes(&ThreadPlacement::AsRecorded)?;

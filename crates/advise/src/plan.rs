@@ -58,6 +58,8 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     }
     let weights = weigh(&model);
     let placements = match &options.threads {
+        // Nobody pins threads of several processes: each would begin at the first CPU.
+        ThreadPlacement::Best if model.demand.processes > 1 => vec![ThreadPlacement::Scatter],
         ThreadPlacement::Best => vec![ThreadPlacement::Compact, ThreadPlacement::Scatter],
         placement => vec![placement.clone()],
     };
@@ -107,7 +109,7 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
         && findings.now.time_s <= findings.planned.time_s * (1.0 + SIMPLER);
     let plan = Plan {
         wrappers: wrappers(&planned),
-        pin: if is_as_good { Pin::Free } else { pin(threads) },
+        pin: if is_as_good || model.demand.processes > 1 { Pin::Free } else { pin(threads) },
         objects: planned.iter().flat_map(|planned| planned.objects.clone()).collect(),
         predicted: Some(predicted(&findings)),
         ..Plan::default()
@@ -118,18 +120,28 @@ pub fn plan(usage: &Usage, machine: &MachineModel, options: &Options) -> Result<
     Ok(PlanAdvice { plan, findings: PlanFindings { toml, ..findings }, map })
 }
 
-/// That one node has room for all threads, so that there is nothing to place.
+/// That one node has room for all threads, so that there is nothing to place; and what else can be asked for.
 fn room(model: &Model<'_>, thread_nodes: &[usize]) -> Option<String> {
     let workers = workers(model, thread_nodes);
     let [node] = workers[..] else { return None };
-    let threads = model.demand.included.iter().filter(|&&is| is).count();
+    let threads = match model.demand.included.iter().filter(|&&is| is).count() {
+        1 => "The only thread has".to_owned(),
+        threads => format!("All {threads} threads have"),
+    };
     let cpus = model.latencies.cpus[node];
-    (model.latencies.cpu_nodes().count() > 1).then(|| {
-        format!(
-            "All {threads} threads have room on node {node}, which has {cpus} CPUs: there, all memory is local. \
-             Ask for as many threads as the program will have on this machine (--threads), or for --pin scatter."
-        )
-    })
+    let first = model.usage.threads.first().map(|thread| thread.process);
+    let is_one_process = model.usage.threads.iter().all(|thread| Some(thread.process) == first);
+    let more = (is_one_process && model.options.thread_count.is_none())
+        .then_some("as many threads as the program will have on this machine (--threads)");
+    let several = model.demand.included.iter().filter(|&&is| is).count() > 1;
+    let scatter = (several && model.options.threads != ThreadPlacement::Scatter).then_some("--pin scatter");
+    let ask = match (more, scatter) {
+        (Some(more), Some(scatter)) => format!(" Ask for {more}, or for {scatter}."),
+        (Some(one), None) | (None, Some(one)) => format!(" Ask for {one}."),
+        (None, None) => String::new(),
+    };
+    (model.latencies.cpu_nodes().count() > 1)
+        .then(|| format!("{threads} room on node {node}, which has {cpus} CPUs: there, all memory is local.{ask}"))
 }
 
 /// Prediction that `numamma compare --plan` checks.

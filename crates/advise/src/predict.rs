@@ -83,6 +83,7 @@ pub fn by_samples(model: &Model<'_>) -> Option<String> {
 /// As recorded where the machine has the nodes, then the policies for all objects alike.
 pub fn usual(model: &Model<'_>) -> Result<Vec<Candidate>, AdviseError> {
     let threads = match &model.options.threads {
+        ThreadPlacement::Best if model.demand.processes > 1 => ThreadPlacement::Scatter,
         ThreadPlacement::Best => ThreadPlacement::Compact,
         placement => placement.clone(),
     };

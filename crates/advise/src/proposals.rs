@@ -44,7 +44,12 @@ pub struct Proposal {
 pub fn proposals(model: &Model<'_>, setting: &Setting<'_>, object: &ObjectUse) -> Vec<Proposal> {
     let memory = &model.latencies.memory_nodes;
     let mut all = vec![(0, Layout::FirstTouch)];
-    if object.instances.iter().any(|instance| instance.blocks > 0) {
+    let is_small = object.instances.iter().any(|instance| instance.blocks > 0);
+    if model.are_nodes_unknown() {
+        all.extend((!is_small).then(|| (2, Layout::Interleave(memory.clone()))));
+        return all.into_iter().map(|(rank, layout)| Proposal { layout, rank }).collect();
+    }
+    if is_small {
         // Of blocks that share their pages, a plan can only say in which part of the heap each is allocated.
         if object.kind == "heap" {
             all.push((2, Layout::Gather(memory.clone())));

@@ -6,7 +6,8 @@ use crate::error::AdviseError;
 use crate::latencies::Latencies;
 use crate::options::ThreadPlacement;
 
-/// The node of each thread, by thread number. Threads of other processes take no CPU, and theirs is never asked for.
+/// The node of each thread, by thread number. Threads of processes that are not predicted take no CPU; what they touch first lies on the node
+/// of the next one that is.
 pub fn thread_nodes(
     usage: &Usage,
     included: &[bool],
@@ -23,7 +24,7 @@ pub fn thread_nodes(
     let slots: Vec<usize> = match placement {
         ThreadPlacement::AsRecorded => {
             let node = |(n, thread): (usize, &numamma_findings::ThreadUse)| match thread.node {
-                _ if !included[n] => Ok(0),
+                _ if !included[n] => Ok(thread.node.filter(|&node| node < latencies.nodes).unwrap_or(0)),
                 Some(node) => check(format!("thread {n}"), node),
                 None => Err(AdviseError::Moved(n)),
             };

@@ -5,9 +5,9 @@ mod common;
 use std::path::Path;
 
 use common::{PAGE, machine, object, timed, usage};
-use numamma_advise::{Options, plan, predict};
+use numamma_advise::{Options, ThreadPlacement, plan, predict};
 use numamma_findings::{MemorySource, Verdict};
-use numamma_plan::{Gather, Nodes, Plan, Policy, Target};
+use numamma_plan::{Gather, Nodes, Pin, Plan, Policy, Target};
 
 /// What the text says, without lines.
 fn read_back(toml: &str) -> Plan {
@@ -133,4 +133,42 @@ fn the_map_counts_each_page() {
     assert_eq!((field.pages, field.bin_pages, field.now.len()), (1024, 4, 256));
     assert!(field.now.iter().all(|bin| *bin == [(0, 4)]));
     assert!((0..256).all(|bin| field.planned[bin] == [(bin / 64, 4)]));
+}
+
+/// Processes that ran at once are predicted together, one after the other are not; nobody pins threads of several.
+#[test]
+fn processes_that_ran_at_once_are_one_run() {
+    let mut counts = usage(5, MemorySource::CacheModel);
+    object(&mut counts, "table", 1024, |_| 0, |_| (1..5).map(|thread| (thread, 100.0)).collect());
+    for (n, thread) in counts.threads.iter_mut().enumerate() {
+        (thread.process, thread.from_s, thread.to_s) = (n, if n == 0 { 0.0 } else { 1.0 }, 10.0);
+    }
+    let options = Options { threads: ThreadPlacement::Scatter, ..Options::default() };
+    let at_once = plan(&counts, &machine(4), &options).expect("a plan");
+    assert_eq!(at_once.plan.objects[0].policy, Policy::Interleave(Nodes::All));
+    assert_eq!((at_once.plan.pin.clone(), at_once.findings.now.remote_share), (Pin::Free, 0.75));
+    assert!(at_once.findings.notes.is_empty(), "{:?}", at_once.findings.notes);
+    let says = |assumption: &String| assumption.contains("4 processes ran at once");
+    assert!(at_once.findings.assumptions.iter().any(says), "{:?}", at_once.findings.assumptions);
+    assert_eq!(predict(&counts, &machine(4), &Options::default()).expect("predictions").threads, 4);
+
+    // Threads may run on any node, so that nothing can be bound to the node of its users.
+    let mut owned = usage(4, MemorySource::CacheModel);
+    object(&mut owned, "blocks", 1024, |_| 0, |page| vec![((page / 256) as usize, 100.0)]);
+    for (n, thread) in owned.threads.iter_mut().enumerate() {
+        (thread.process, thread.to_s) = (n, 10.0);
+    }
+    let policy = |threads| {
+        let options = Options { threads, ..Options::default() };
+        plan(&owned, &machine(4), &options).expect("a plan").plan.objects[0].policy.clone()
+    };
+    assert_eq!(policy(ThreadPlacement::Best), Policy::Interleave(Nodes::All));
+    assert_eq!(policy(ThreadPlacement::Scatter), Policy::Block(Nodes::All));
+
+    for (n, thread) in counts.threads.iter_mut().enumerate() {
+        (thread.from_s, thread.to_s) = (n as f64, n as f64 + 1.0);
+    }
+    let in_turn = plan(&counts, &machine(4), &options).expect("a plan");
+    let expected = "The only thread has room on node 0, which has 4 CPUs: there, all memory is local.";
+    assert_eq!(in_turn.findings.notes, [expected]);
 }

@@ -10,7 +10,8 @@ use crate::accuracy::Accuracy;
 use crate::cache_lines::{self, CacheLine, LineAddress, line_of};
 use crate::first_touch::{Touch, Touches};
 use crate::groups::{GroupId, Groups};
-use crate::pages::{PageAddress, PageKey, PageNodes, page_key};
+use crate::pages::{PageAddress, PageKey, PageNodes, page_address, page_key};
+use crate::shared_memory::place;
 use crate::summary::Tables;
 
 /// Cost and accesses.
@@ -299,7 +300,7 @@ pub fn count(
 
             count.instances.entry(groups.instance[object]).or_default().add(row);
             let key = page_key(groups, tables, object, addr);
-            let address = (process, addr / tables.page_bytes);
+            let address = page_address(tables, object, addr);
             let page = match count.pages.entry(key) {
                 Entry::Occupied(page) => page.into_mut(),
                 Entry::Vacant(page) => page.insert(PageCount {
@@ -317,7 +318,8 @@ pub fn count(
             page.samples += samples;
             page.users.add(row);
             if has_lines(tables, object) && !rule(Rule::Exact) && !rule(Rule::TraceWindow) {
-                count.lines.entry(line_of(process, addr)).or_default().add(tables.worker(row.thread), row);
+                let (space, at) = place(&tables.objects[object], addr);
+                count.lines.entry(line_of(space, at)).or_default().add(tables.worker(row.thread), row);
             }
             page.memory += f64::from(row.memory.max(0.0));
             if !several_nodes {

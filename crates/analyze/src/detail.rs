@@ -12,6 +12,7 @@ use crate::first_touch::{Touch, Touches};
 use crate::groups::{Group, GroupId, Groups, file_name};
 use crate::instances;
 use crate::pages::{PageAddress, PageKey, PageNodes, SMALL, page_key};
+use crate::shared_memory::{Extent, place};
 use crate::summary::{Tables, order};
 
 /// A page of a group that was sampled or first touched.
@@ -64,7 +65,7 @@ pub fn pages_by_group(
             .collect();
         pages.extend(touched.into_iter().map(|(key, touch)| GroupPage {
             key,
-            address: (touch.process, touch.page),
+            address: touch.address,
             first_touch: Some(touch),
             ..GroupPage::default()
         }));
@@ -170,9 +171,9 @@ impl Numbering {
     fn new(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], only: Option<u32>) -> Self {
         let Analysis { tables, groups, .. } = analysis;
         let group = &groups.groups[id as usize];
-        let mut paged: Vec<usize> = (0..tables.objects.len())
-            .filter(|&object| groups.of_object[object] == Some(id))
-            .filter(|&object| is_paged(group, tables, object))
+        let mut paged: Vec<usize> = groups
+            .instances_of(id)
+            .filter(|&object| is_paged(group, groups.extent(tables, object), tables.page_bytes))
             .filter(|&object| only.is_none_or(|only| groups.instance[object] == only))
             .collect();
         paged.sort_by_key(|&object| groups.instance[object]);
@@ -180,7 +181,7 @@ impl Numbering {
         let mut next = 0;
         for &object in &paged {
             first.insert(groups.instance[object], next);
-            next += instances::pages_of(&tables.objects[object], tables.page_bytes);
+            next += instances::pages_of(groups.extent(tables, object), tables.page_bytes);
         }
         let shared = pages.iter().map(|page| page.key).filter(|key| key.instance == SMALL && only.is_none());
         let small: FxHashMap<PageKey, u64> = shared.enumerate().map(|(n, key)| (key, next + n as u64)).collect();
@@ -191,7 +192,7 @@ impl Numbering {
             (false, true) => "address",
         };
         let span_bytes = match (one, paged.first()) {
-            (true, Some(&object)) => tables.objects[object].bytes.max(0) as u64,
+            (true, Some(&object)) => groups.extent(tables, object).bytes,
             _ => (next + small.len() as u64) * tables.page_bytes,
         };
         Self { basis, first, small, span_bytes }
@@ -206,8 +207,8 @@ impl Numbering {
 }
 
 /// True if an instance's pages are told apart from those of others of its group.
-pub fn is_paged(group: &Group, tables: &Tables, object: usize) -> bool {
-    group.touched == 1 || tables.objects[object].bytes as u64 >= tables.page_bytes
+pub fn is_paged(group: &Group, extent: Extent, page_bytes: u64) -> bool {
+    group.touched == 1 || extent.bytes >= page_bytes
 }
 
 /// Fills in the details of the objects with those ids; `instance`: of that instance alone.
@@ -219,7 +220,7 @@ pub fn fill(
     most: usize,
 ) -> Result<(), TraceError> {
     let (tables, groups) = (&analysis.tables, &analysis.groups);
-    let nodes = PageNodes::read(analysis.dataset, tables.page_bytes)?;
+    let nodes = PageNodes::read(analysis.dataset, tables, groups)?;
     let mut pages = pages_by_group(tables, groups, &analysis.counters, &analysis.touches, &nodes);
     let order = order(groups, &analysis.counters, &pages);
     let wanted: FxHashMap<GroupId, usize> = ids.iter().filter_map(|&id| Some((*order.get(id)?, id))).collect();
@@ -306,7 +307,10 @@ fn points(
             }
             let key = page_key(groups, tables, object, addr);
             let offset = match numbering.first.get(&key.instance) {
-                Some(first) => first * tables.page_bytes + (addr - tables.objects[object].addr as u64),
+                Some(first) => {
+                    let (_, at) = place(&tables.objects[object], addr);
+                    first * tables.page_bytes + (at - groups.extent(tables, object).addr)
+                }
                 None => match numbering.page(key) {
                     Some(page) => page * tables.page_bytes + addr % tables.page_bytes,
                     None => continue,

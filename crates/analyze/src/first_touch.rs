@@ -1,6 +1,7 @@
 //! First touches of pages, with their threads.
 //!
 //! A page gets its memory at the first fault that writes: one that reads maps the shared page of zeros and places nothing.
+//! Memory that processes share gets a page at the first fault in any of them, also at one that reads; later ones only map it.
 //! For an object that lives in memory which others used before it (a
 //! recycled heap block), that was before its time: then the last fault before it counts, since that is what placed the
 //! page.
@@ -10,7 +11,7 @@ use numamma_trace::{Access, Dataset, FirstTouchRow, TraceError};
 use rustc_hash::FxHashMap;
 
 use crate::groups::{GroupId, Groups};
-use crate::pages::{PageAddress, PageKey, page_key};
+use crate::pages::{PageAddress, PageKey, page_address, page_key};
 use crate::summary::Tables;
 
 /// A first touch.
@@ -22,10 +23,10 @@ pub struct Touch {
     pub ip: i64,
     /// The call by which the program came there, if that is in a run-time library; else 0.
     pub caller: i64,
-    /// True if it only read.
+    /// True if it only read, and so placed nothing.
     pub read: bool,
-    /// Number of the page in the address space.
-    pub page: u64,
+    /// The page.
+    pub address: PageAddress,
     /// The object that was there, as a row of the objects table.
     pub object: Option<u32>,
 }
@@ -61,11 +62,14 @@ impl Touches {
             for row in rows.iter() {
                 let process = tables.process_of(row.thread);
                 let addr = row.addr as u64;
-                let read = row.access == Access::Read as i32;
                 let object = groups.index.find(process, addr, row.time, &mut cursor);
                 let object = object.filter(|&object| groups.of_object[object].is_some());
                 let number = object.map(|object| object as u32);
-                let page = addr / tables.page_bytes;
+                let address =
+                    object.map_or((process, addr / tables.page_bytes), |object| page_address(tables, object, addr));
+                // Memory that processes share has no page of zeros: a read gives it a page, too.
+                let is_shared = object.is_some_and(|object| groups.shared.instance(object).is_some());
+                let read = row.access == Access::Read as i32 && !is_shared;
                 let touch = Touch {
                     time: row.time,
                     thread: row.thread,
@@ -73,10 +77,10 @@ impl Touches {
                     ip: row.ip,
                     caller: row.caller,
                     read,
-                    page,
+                    address,
                     object: number,
                 };
-                touches.by_page.entry((process, page)).or_default().push(touch);
+                touches.by_page.entry(address).or_default().push(touch);
                 let Some(object) = object else { continue };
                 let Some(group) = groups.of_object[object] else { continue };
                 let key = page_key(groups, tables, object, addr);

@@ -14,7 +14,7 @@ use crate::summary::{Tables, order};
 /// Makes it, with the objects in the order of the findings.
 pub fn for_comparison(analysis: &Analysis<'_>) -> Result<ForComparison, TraceError> {
     let Analysis { tables, groups, counters, touches, .. } = analysis;
-    let nodes = PageNodes::read(analysis.dataset, tables.page_bytes)?;
+    let nodes = PageNodes::read(analysis.dataset, tables, groups)?;
     // The findings depend on the pages that were only touched, too.
     let order = order(groups, counters, &pages_by_group(tables, groups, counters, touches, &nodes));
     let objects = order.iter().map(|&number| {

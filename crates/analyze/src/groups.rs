@@ -6,6 +6,7 @@ use numamma_attribute::Index;
 use numamma_trace::{ANONYMOUS, BREAK, CodeRow, NONE, ObjectKind, ObjectRow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::shared_memory::{Extent, SharedMemory};
 use crate::summary::Tables;
 
 /// Number of a group.
@@ -56,6 +57,8 @@ pub struct Groups {
     pub of_object: Vec<Option<GroupId>>,
     /// Number of each row of the objects table among the touched instances of its group, oldest first.
     pub instance: Vec<u32>,
+    /// Rows that are the same memory.
+    pub shared: SharedMemory,
     /// Finds objects.
     pub index: Index,
 }
@@ -78,47 +81,73 @@ impl Groups {
         let mut ids: FxHashMap<Key, GroupId> = FxHashMap::default();
         let mut of_object = Vec::with_capacity(tables.objects.len());
         let mut listed: FxHashSet<(GroupId, i32)> = FxHashSet::default();
-        for row in &tables.objects {
-            let kind = ObjectKind::from_name(&row.kind);
-            let Some(kind) = kind.filter(|&kind| kind != ObjectKind::Region) else {
+        let kind_of = |row: &ObjectRow| ObjectKind::from_name(&row.kind).filter(|&kind| kind != ObjectKind::Region);
+        let start = |process: i32| tables.process(process).map_or(i64::MIN, |row| row.start_time);
+        let shared = SharedMemory::new(&tables.objects, |object| kind_of(&tables.objects[object]).is_some(), start);
+        for (object, row) in tables.objects.iter().enumerate() {
+            let Some(kind) = kind_of(row) else {
                 of_object.push(None);
                 continue;
             };
-            let key = key(tables, kind, row);
+            // Memory that processes share is what the first of them calls it.
+            let first = shared.instance(object).map_or(object, |of| of.first);
+            let named = &tables.objects[first];
+            let key = key(tables, kind, named);
             let id = *ids.entry(key).or_insert_with(|| {
-                groups.push(new_group(tables, kind, row));
+                groups.push(new_group(tables, kind, named));
                 groups.len() as GroupId - 1
             });
             let group = &mut groups[id as usize];
-            let bytes = row.bytes as u64;
-            group.touched += 1;
+            let bytes = shared.instance(object).map_or(row.bytes as u64, |of| of.extent.bytes);
+            group.touched += u32::from(first == object);
             group.bytes = group.bytes.max(bytes);
             if row.site != NONE && listed.insert((id, row.site)) {
                 group.sites.push(row.site);
             }
             of_object.push(Some(id));
         }
-        for group in &mut groups {
-            // Only instances that were touched have rows; the sites know of all.
-            let made = group.site.map_or(0, |site| tables.allocations(site));
-            group.instances = u64::from(group.touched).max(made as u64);
+        let mut repeated = vec![0; groups.len()];
+        for of in shared.instances() {
+            let group = of_object[of.first].map(|group| &mut repeated[group as usize]);
+            group.into_iter().for_each(|count| *count += of.calls.saturating_sub(1));
         }
-        let instance = numbered(&tables.objects, &of_object, groups.len());
-        Self { groups, of_object, instance, index: Index::new(&tables.objects) }
+        for (group, repeated) in groups.iter_mut().zip(repeated) {
+            // Only instances that were touched have rows; the sites know of all.
+            let made = group.site.map_or(0, |site| tables.allocations(site)) as u64;
+            group.instances = u64::from(group.touched).max(made.saturating_sub(repeated));
+        }
+        let instance = numbered(&tables.objects, &of_object, groups.len(), &shared);
+        let index = Index::new(&tables.objects);
+        Self { groups, of_object, instance, shared, index }
+    }
+
+    /// The instances of a group that were touched: the oldest row of each.
+    pub fn instances_of(&self, group: GroupId) -> impl Iterator<Item = usize> {
+        let is_first = |object: &usize| self.shared.instance(*object).is_none_or(|of| of.first == *object);
+        (0..self.of_object.len()).filter(move |&object| self.of_object[object] == Some(group)).filter(is_first)
+    }
+
+    /// Where the instance lies that an object is, in the address space of [`crate::shared_memory::place`].
+    pub fn extent(&self, tables: &Tables, object: usize) -> Extent {
+        let row = &tables.objects[object];
+        let own = Extent { addr: row.addr as u64, bytes: row.bytes.max(0) as u64 };
+        self.shared.instance(object).map_or(own, |of| of.extent)
     }
 }
 
-/// The number of each object among those of its group, by age and then by address.
-fn numbered(objects: &[ObjectRow], of_object: &[Option<GroupId>], groups: usize) -> Vec<u32> {
+/// The number of each object among those of its group, by age and then by address; what is the same memory has the same number.
+fn numbered(objects: &[ObjectRow], of_object: &[Option<GroupId>], groups: usize, shared: &SharedMemory) -> Vec<u32> {
+    let first = |object: usize| shared.instance(object).map_or(object, |of| of.first);
     let mut by_age: Vec<usize> = (0..objects.len()).filter(|&object| of_object[object].is_some()).collect();
     by_age.sort_by_key(|&object| (objects[object].start_time, objects[object].process, objects[object].addr));
     let mut next = vec![0; groups];
     let mut numbers = vec![0; objects.len()];
     for object in by_age {
-        let Some(group) = of_object[object] else { continue };
+        let Some(group) = of_object[object].filter(|_| first(object) == object) else { continue };
         numbers[object] = next[group as usize];
         next[group as usize] += 1;
     }
+    (0..objects.len()).for_each(|object| numbers[object] = numbers[first(object)]);
     numbers
 }
 

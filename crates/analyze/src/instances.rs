@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 
 use numamma_findings::{Instance, InstancePattern, Pattern, ThreadShare};
-use numamma_trace::ObjectRow;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Analysis;
@@ -12,6 +11,7 @@ use crate::detail::{GroupPage, first_touch_lines, is_paged};
 use crate::groups::{Group, GroupId};
 use crate::pages::SMALL;
 use crate::pattern::{self, Used, by_worker};
+use crate::shared_memory::Extent;
 use crate::statistics::{ratio, share_error};
 use crate::summary::Tables;
 
@@ -148,9 +148,8 @@ fn block_of(all: &[&Judged]) -> u64 {
 }
 
 /// Pages from the first to the last of an object.
-pub fn pages_of(object: &ObjectRow, page_bytes: u64) -> u64 {
-    let low = object.addr as u64;
-    (low % page_bytes + (object.bytes.max(1) as u64)).div_ceil(page_bytes)
+pub fn pages_of(object: Extent, page_bytes: u64) -> u64 {
+    (object.addr % page_bytes + object.bytes.max(1)).div_ceil(page_bytes)
 }
 
 /// The instances of a group, oldest first. `first`: the number of each one's first page.
@@ -160,8 +159,7 @@ pub fn list(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], first: &F
     let users = &counters.groups[id as usize].instances;
     let start = analysis.dataset.meta().start;
     let seconds = |time: i64| (time - start) as f64 / 1e9;
-    let mut objects: Vec<usize> =
-        (0..tables.objects.len()).filter(|&object| groups.of_object[object] == Some(id)).collect();
+    let mut objects: Vec<usize> = groups.instances_of(id).collect();
     let samples = |object: usize| users.get(&groups.instance[object]).map_or(0, Users::samples);
     objects.sort_by_key(|&object| (Reverse(samples(object)), groups.instance[object]));
     objects.truncate(LISTED);
@@ -175,20 +173,22 @@ pub fn list(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], first: &F
         let high = pages.partition_point(|page| page.key.instance <= number);
         let own = &pages[low..high];
         let used: Vec<Used> = own.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect();
-        let span = pages_of(row, tables.page_bytes);
+        let extent = groups.extent(tables, object);
+        let span = pages_of(extent, tables.page_bytes);
+        let end_time = groups.shared.instance(object).map_or(row.end_time, |of| of.end_time);
         Instance {
             instance: number.into(),
             pid: tables.processes.iter().find(|of| of.process == row.process).map_or(-1, |of| of.pid),
-            bytes: row.bytes.max(0) as u64,
+            bytes: extent.bytes,
             first_page: first.get(&number).copied(),
             pages: span,
             start_s: seconds(row.start_time).max(0.0),
-            end_s: (row.end_time != i64::MAX).then(|| seconds(row.end_time)),
+            end_s: (end_time != i64::MAX).then(|| seconds(end_time)),
             samples: users.samples(),
             cost_s: users.threads.iter().map(|of| of.cost).sum::<i64>() as f64 / 1e9,
             threads: thread_shares(users, counters.exact),
             first_touch: first_touch_lines(tables, own.iter()),
-            pattern: match is_paged(group, tables, object) {
+            pattern: match is_paged(group, extent, tables.page_bytes) {
                 true => pattern::judge(&[&used], tables.page_bytes, Some(span)),
                 false => {
                     let used: Vec<Used> = Used::new(0, users, tables).into_iter().collect();

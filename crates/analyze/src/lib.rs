@@ -22,6 +22,7 @@ mod lines;
 mod pages;
 mod pattern;
 mod phases;
+mod shared_memory;
 mod statistics;
 mod summary;
 mod usage;
@@ -50,7 +51,7 @@ impl<'a> Analysis<'a> {
     pub fn new(dataset: &'a Dataset) -> Result<Self, TraceError> {
         let tables = summary::Tables::read(dataset)?;
         let groups = groups::Groups::new(&tables);
-        let nodes = pages::PageNodes::read(dataset, tables.page_bytes)?;
+        let nodes = pages::PageNodes::read(dataset, &tables, &groups)?;
         let touches = first_touch::Touches::new(dataset, &tables, &groups)?;
         let counters = counters::count(dataset, &tables, &groups, &nodes, &touches)?;
         let findings = summary::findings(dataset, &tables, &groups, &counters, &touches, &nodes);

@@ -98,6 +98,11 @@ impl Tables {
         self.threads.get(thread as usize).map_or(-1, |row| row.process)
     }
 
+    /// A process.
+    pub fn process(&self, process: i32) -> Option<&ProcessRow> {
+        self.processes.iter().find(|row| row.process == process)
+    }
+
     /// Whether a thread is the first of its process.
     pub fn is_main(&self, thread: i32) -> bool {
         self.threads.get(thread as usize).is_some_and(|row| row.pid == row.tid)

@@ -24,6 +24,7 @@ use crate::detail::pages_by_group;
 use crate::groups::GroupId;
 use crate::pages::{PageKey, PageNodes, SMALL, page_key};
 use crate::phases::Phases;
+use crate::shared_memory::Extent;
 use crate::summary::{Tables, order};
 
 /// Bytes of a huge page.
@@ -39,7 +40,7 @@ const NO_STALLS: f64 = 0.01;
 /// Makes it, with the ids that the findings have.
 pub fn usage(analysis: &Analysis<'_>) -> Result<Usage, TraceError> {
     let Analysis { dataset, tables, groups, counters, touches, findings } = analysis;
-    let nodes = PageNodes::read(dataset, tables.page_bytes)?;
+    let nodes = PageNodes::read(dataset, tables, groups)?;
     let pages = pages_by_group(tables, groups, counters, touches, &nodes);
     let order = order(groups, counters, &pages);
     let markers = dataset.read::<MarkerRow>()?;
@@ -211,12 +212,21 @@ fn threads(
     for (&(thread, ..), &time) in &counters.waiting {
         waiting.get_mut(workers.of(thread)).into_iter().for_each(|sum| *sum += time);
     }
+    let meta = dataset.meta();
+    let mut lives = vec![(meta.end, meta.start); workers.count];
+    for row in &analysis.tables.threads {
+        let life = &mut lives[workers.of(row.thread)];
+        *life = (life.0.min(row.start_time.max(meta.start)), life.1.max(row.end_time.min(meta.end)));
+    }
+    let second = |time: i64| (time - meta.start) as f64 / 1e9;
     let one = |worker: usize| {
         let stall = stalls.get(&worker).copied().unwrap_or_default();
         let timed = !counters.exact;
         ThreadUse {
             thread: worker,
             process: workers.process[worker],
+            from_s: second(lives[worker].0),
+            to_s: second(lives[worker].1),
             busy_s: timed.then(|| phases.busy_s(worker as i32)),
             waiting_s: waiting[worker] as f64 / 1e9,
             stall_s: timed.then_some(stall.seconds),
@@ -241,18 +251,16 @@ fn instances(
     let Analysis { tables, groups, .. } = analysis;
     let page_bytes = tables.page_bytes;
     let mut rows: FxHashMap<u32, usize> = FxHashMap::default();
-    for (object, of) in groups.of_object.iter().enumerate() {
-        if *of == Some(group) {
-            rows.insert(groups.instance[object], object);
-        }
+    for object in groups.instances_of(group) {
+        rows.insert(groups.instance[object], object);
     }
     let mut instances = Vec::new();
-    for chunk in pages.chunk_by(|a, b| (a.key.instance, a.key.process) == (b.key.instance, b.key.process)) {
+    for chunk in pages.chunk_by(|a, b| (a.key.instance, a.key.space) == (b.key.instance, b.key.space)) {
         let instance = chunk[0].key.instance;
         let is_small = instance == SMALL;
-        let (addr, bytes) = match rows.get(&instance) {
-            _ if is_small => (0, chunk.len() as u64 * page_bytes),
-            Some(&object) => (tables.objects[object].addr as u64, tables.objects[object].bytes.max(0) as u64),
+        let Extent { addr, bytes } = match rows.get(&instance) {
+            _ if is_small => Extent { addr: 0, bytes: chunk.len() as u64 * page_bytes },
+            Some(&object) => groups.extent(tables, object),
             None => continue,
         };
         let page = |(n, of): (usize, &crate::detail::GroupPage)| {

@@ -27,6 +27,7 @@ pub struct Index {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     span: Option<Span>,
+    process: i32,
 }
 
 impl Index {
@@ -75,12 +76,13 @@ impl Index {
     pub fn find(&self, process: i32, addr: u64, time: i64, cursor: &mut Cursor) -> Option<usize> {
         if let Some(span) = cursor.span
             && span.holds(addr, time)
+            && cursor.process == process
         {
             return Some(span.object as usize);
         }
         let layers = self.processes.get(process as usize)?;
         let object = layers.iter().find_map(|layer| layer.find(addr, time))?;
-        cursor.span = self.solid[object as usize];
+        *cursor = Cursor { span: self.solid[object as usize], process };
         Some(object as usize)
     }
 }
@@ -129,7 +131,18 @@ mod tests {
             start_time: start,
             end_time: end,
             module: String::new(),
+            shared: -1,
+            shared_offset: 0,
         }
+    }
+
+    /// A fork has other objects at the same addresses.
+    #[test]
+    fn what_one_process_was_told_is_not_anothers() {
+        let objects = [section(0x1000, 0x100, 0, 20), ObjectRow { process: 1, ..section(0x1000, 0x100, 0, 20) }];
+        let (index, mut cursor) = (Index::new(&objects), Cursor::default());
+        let found = [0, 1, 1, 0, 2].map(|process| index.find(process, 0x1010, 5, &mut cursor));
+        assert_eq!(found, [Some(0), Some(1), Some(1), Some(0), None]);
     }
 
     /// A segment with two sections, in whatever order they come; and what was there before, in another library.

@@ -51,8 +51,14 @@ pub enum MemorySource {
 pub struct ThreadUse {
     /// Index in [`Usage::threads`].
     pub thread: usize,
-    /// Process of the thread. Predictions cover one process.
+    /// Process of the thread. Predictions cover the process that accesses memory most, and those that run at the same time.
     pub process: usize,
+    /// Second of the run at which it began.
+    #[serde(default)]
+    pub from_s: f64,
+    /// Second of the run at which it ended.
+    #[serde(default)]
+    pub to_s: f64,
     /// Seconds of CPU time, without loops that wait for another thread; of counts (exact sampler) the native time is not known: `None`.
     pub busy_s: Option<f64>,
     /// Seconds of CPU time in loops that wait for another thread.

@@ -9,7 +9,7 @@ use numamma_trace::{ANONYMOUS, BREAK, NONE, ObjectKind, ObjectRow};
 use crate::filter::Owner;
 use crate::session::Session;
 use crate::sites::SiteKind;
-use crate::space::mappings::{Mapping, MappingKind};
+use crate::space::mappings::{InMemory, Mapping, MappingKind};
 use crate::space::{Label, Live};
 use crate::tasks::{ProcessId, ThreadId};
 
@@ -44,6 +44,9 @@ const THREAD_DESCRIPTOR: u64 = 2304;
 
 /// Longest time that loading one library takes, nanoseconds: where nobody tells when one is closed.
 const LOADING: i64 = 1_000_000_000;
+
+/// Name of shared memory of which neither a call nor a file is known.
+const SHARED: &str = "[shared memory]";
 
 /// What belongs to the object at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +117,7 @@ impl Session {
         if let Some((at, object)) = maps.find(addr) {
             let end = at.saturating_add(object.bytes.max(1));
             let (extent, stack) = (Extent { low: at, end, since: object.start, shared: true }, object.stack);
-            self.touched.of(process).insert((SiteKind::Mmap, at));
+            self.note_mapping(process, at);
             return (Touched::Allocated(stack), extent.up_to(next).up_to(tls));
         }
         let map = maps.above(addr);
@@ -194,6 +197,8 @@ impl Session {
             start_time: start,
             end_time: i64::MAX,
             module,
+            shared: NONE,
+            shared_offset: 0,
         });
         Some((key, extent))
     }
@@ -259,6 +264,8 @@ impl Session {
             start_time: from,
             end_time: i64::MAX,
             module: path,
+            shared: NONE,
+            shared_offset: 0,
         });
         Some((key, extent))
     }
@@ -304,6 +311,8 @@ impl Session {
             start_time: row.start_time,
             end_time: i64::MAX,
             module: String::new(),
+            shared: NONE,
+            shared_offset: 0,
         });
         Some((Key::Stack(owner), extent))
     }
@@ -322,9 +331,12 @@ impl Session {
             // Without the library these are all that can be said of the program's memory; with it, they are what the
             // objects leave over (see left_over).
             MappingKind::Break => (ObjectKind::Mmap, BREAK.to_owned()),
+            // No allocator has it for itself.
+            MappingKind::Anonymous if mapping.memory.is_some() => (ObjectKind::Mmap, shared_name(&path)),
             MappingKind::Anonymous => (ObjectKind::Mmap, ANONYMOUS.to_owned()),
         };
         let (bytes, from) = ((mapping.end - start) as i64, mapping.from);
+        let (memory, offset) = (mapping.memory.filter(|_| kind == ObjectKind::Mmap), mapping.offset);
         let row = self.named.of(process).entry(Key::Region(start)).or_insert_with(|| ObjectRow {
             object: 0,
             process: process as i32,
@@ -337,10 +349,21 @@ impl Session {
             start_time: from,
             end_time: i64::MAX,
             module: String::new(),
+            shared: memory.map_or(NONE, |memory| memory as i32),
+            shared_offset: memory.map_or(0, |_| offset as i64),
         });
         // The break grows in place.
         row.bytes = row.bytes.max(bytes);
         Some((Key::Region(start), extent))
+    }
+
+    /// The mapping that the program made at `addr` was touched.
+    pub(crate) fn note_mapping(&mut self, process: ProcessId, addr: u64) {
+        if self.touched.of(process).insert((SiteKind::Mmap, addr))
+            && let Some(memory) = self.tasks.processes[process].space.mappings.in_memory(addr)
+        {
+            self.in_memory.of(process).insert(addr, memory);
+        }
     }
 
     /// A live object went: if it was touched, it gets its row, whose number is returned.
@@ -353,12 +376,17 @@ impl Session {
         time: i64,
     ) -> Option<i32> {
         let touched = self.touched.of(process).remove(&(kind, addr));
-        touched.then(|| self.sink.object(live_row(process, kind, addr, object, time)))
+        let memory = match kind {
+            SiteKind::Mmap => self.in_memory.of(process).remove(&addr),
+            SiteKind::Heap => None,
+        };
+        touched.then(|| self.sink.object(live_row(process, kind, addr, object, (time, memory))))
     }
 
     /// Memory lost the name that the program gave it: if it was touched, it gets its row, whose number is returned.
     pub(crate) fn unlabelled(&mut self, process: ProcessId, addr: u64, label: &Label, time: i64) -> Option<i32> {
-        label.touched.then(|| self.sink.object(label_row(process, addr, label, time)))
+        let memory = self.tasks.processes[process].space.mappings.in_memory(addr);
+        label.touched.then(|| self.sink.object(label_row(process, addr, label, (time, memory))))
     }
 
     /// Rows of everything that was touched and is still there, as if the process ended at `time`.
@@ -370,7 +398,8 @@ impl Session {
                 SiteKind::Mmap => &of.space.maps,
             };
             let (at, object) = table.find(addr)?;
-            Some(live_row(process, kind, at, object, i64::MAX))
+            let memory = self.in_memory.get(process).filter(|_| kind == SiteKind::Mmap).and_then(|of| of.get(&at));
+            Some(live_row(process, kind, at, object, (i64::MAX, memory.copied())))
         });
         let named = self.named.get(process).into_iter().flatten().map(|(key, row)| {
             let mut row = ObjectRow { end_time: time, ..row.clone() };
@@ -390,7 +419,10 @@ impl Session {
             row
         });
         let touched = of.space.labels.iter().filter(|(_, label)| label.touched);
-        let labels = touched.map(|(addr, label)| label_row(process, addr, label, i64::MAX));
+        let labels = touched.map(|(addr, label)| {
+            let memory = of.space.mappings.in_memory(addr);
+            label_row(process, addr, label, (i64::MAX, memory))
+        });
         let mut rows: Vec<ObjectRow> = live.chain(named).chain(labels).collect();
         rows.sort_by_key(|row| (row.addr, row.start_time, row.bytes));
         rows
@@ -449,7 +481,29 @@ fn left_over(row: &mut ObjectRow) {
     }
 }
 
-fn live_row(process: ProcessId, kind: SiteKind, addr: u64, object: Live, end: i64) -> ObjectRow {
+/// The columns that say where an object lies in memory that processes share.
+fn shared_columns(memory: Option<InMemory>) -> (i32, i64) {
+    memory.map_or((NONE, 0), |of| (of.memory as i32, of.offset as i64))
+}
+
+/// Name of shared memory that no known call mapped.
+fn shared_name(path: &str) -> String {
+    match path.strip_prefix("/SYSV").and_then(|key| key.get(..8)) {
+        Some("00000000") => "[System V memory]".to_owned(),
+        Some(key) => format!("[System V memory 0x{}]", key.trim_start_matches('0')),
+        None => SHARED.to_owned(),
+    }
+}
+
+/// `end`: when it went, and where it lay in memory that processes share.
+fn live_row(
+    process: ProcessId,
+    kind: SiteKind,
+    addr: u64,
+    object: Live,
+    (end, memory): (i64, Option<InMemory>),
+) -> ObjectRow {
+    let (shared, shared_offset) = shared_columns(memory);
     let kind = match kind {
         SiteKind::Heap => ObjectKind::Heap,
         SiteKind::Mmap => ObjectKind::Mmap,
@@ -466,10 +520,13 @@ fn live_row(process: ProcessId, kind: SiteKind, addr: u64, object: Live, end: i6
         start_time: object.start,
         end_time: end,
         module: String::new(),
+        shared,
+        shared_offset,
     }
 }
 
-fn label_row(process: ProcessId, addr: u64, label: &Label, end: i64) -> ObjectRow {
+fn label_row(process: ProcessId, addr: u64, label: &Label, (end, memory): (i64, Option<InMemory>)) -> ObjectRow {
+    let (shared, shared_offset) = shared_columns(memory);
     ObjectRow {
         object: 0,
         process: process as i32,
@@ -482,6 +539,8 @@ fn label_row(process: ProcessId, addr: u64, label: &Label, end: i64) -> ObjectRo
         start_time: label.start,
         end_time: end,
         module: String::new(),
+        shared,
+        shared_offset,
     }
 }
 

@@ -19,11 +19,11 @@ use crate::exact::{Counts, Emulated, Traced};
 use crate::filter::{Filter, Verdict};
 use crate::modules::{ModuleStore, VDSO};
 use crate::objects::{Touched, is_ours};
-use crate::perf::decode::{Record, Registers};
+use crate::perf::decode::{Record, Registers, SharedMemory};
 use crate::sink::Sink;
 use crate::sites::{SiteKind, Stacks};
 use crate::space::Space;
-use crate::space::mappings::{Mapping, MappingKind, PathId};
+use crate::space::mappings::{InMemory, Mapping, MappingKind, MemoryId, PathId};
 use crate::tasks::{PerProcess, ProcessId, Tasks, Thread, ThreadId};
 use crate::thinning::Thinning;
 use crate::trace_windows::counts::Counts as Estimate;
@@ -70,6 +70,10 @@ pub struct Session {
     pub(crate) named: PerProcess<FxHashMap<crate::objects::Key, numamma_trace::ObjectRow>>,
     /// Live heap and mmap objects that were touched: only those get a row when they go.
     pub(crate) touched: PerProcess<FxHashSet<(SiteKind, u64)>>,
+    /// Those of them that processes share: where they lie in that memory.
+    pub(crate) in_memory: PerProcess<FxHashMap<u64, InMemory>>,
+    /// Numbers of memory that processes share.
+    memories: FxHashMap<SharedMemory, MemoryId>,
     /// Releases that may yet be taken back: those of each thread's last event.
     pub(crate) tentative: FxHashMap<ThreadId, Tentative>,
     /// Code addresses that occur, with the file that held them at the time.
@@ -146,6 +150,8 @@ impl Session {
             clock: Clock::default(),
             named: PerProcess::default(),
             touched: PerProcess::default(),
+            in_memory: PerProcess::default(),
+            memories: FxHashMap::default(),
             tentative: FxHashMap::default(),
             code_places: CodePlaces::default(),
             pages: FxHashMap::default(),
@@ -190,7 +196,7 @@ impl Session {
             Record::Probe { time, pid, tid, ip, number, registers } => {
                 self.came_by(time, pid, tid, ip, number, &registers);
             }
-            Record::Map { time, pid, start, len, offset, prot, path } => {
+            Record::Map { time, pid, start, len, offset, prot, path, shared } => {
                 let process = self.tasks.process(pid, time);
                 let kind = MappingKind::from_name(&path);
                 let path_id = self.modules.intern(&path);
@@ -202,8 +208,10 @@ impl Session {
                 if kind == MappingKind::File && executable && !command.starts_with('/') {
                     command.clone_from(&path);
                 }
-                let mapping =
-                    Mapping { end: start.saturating_add(len), offset, path: path_id, kind, executable, from: time };
+                let next = self.memories.len() as MemoryId;
+                let memory = shared.map(|shared| *self.memories.entry(shared).or_insert(next));
+                let end = start.saturating_add(len);
+                let mapping = Mapping { end, offset, path: path_id, kind, executable, from: time, memory };
                 let (gone, replaced) = self.tasks.processes[process].space.map(start, mapping);
                 if !gone.is_empty() {
                     self.images_gone(process, &gone, time);
@@ -310,6 +318,7 @@ impl Session {
     pub(crate) fn forget_objects(&mut self, process: ProcessId) {
         *self.named.of(process) = FxHashMap::default();
         *self.touched.of(process) = FxHashSet::default();
+        *self.in_memory.of(process) = FxHashMap::default();
         self.forget_pages(process);
     }
 

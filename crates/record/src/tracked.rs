@@ -7,9 +7,13 @@ use rustc_hash::FxHashMap;
 
 use crate::session::Session;
 use crate::sites::{Place, SiteKind};
-use crate::space::mappings::{Mapping, MappingKind};
+use crate::space::mappings::{InMemory, Mapping, MappingKind};
 use crate::space::{Label, Live, LiveObjects};
 use crate::tasks::{ProcessId, ThreadId};
+
+/// Flags of mmap. Where neither is set, it was mremap.
+const MAP_SHARED: u64 = libc::MAP_SHARED as u64;
+const MAP_PRIVATE: u64 = libc::MAP_PRIVATE as u64;
 
 /// A release that may be taken back, by a word about the same address.
 #[derive(Debug, Default)]
@@ -86,8 +90,10 @@ impl Session {
         }
         let thread = self.thread_of(pid, tid, time);
         let process = self.tasks.process_of(thread);
-        // What the thread's last event released is released for good, unless this one takes it back.
-        let tentative = match self.tentative.is_empty() {
+        // What the thread's last event released is released for good, unless this one takes it back. A call stack is defined
+        // before the event that has it.
+        let is_definition = matches!(event, Event::Stack { .. });
+        let tentative = match self.tentative.is_empty() || is_definition {
             true => Tentative::default(),
             false => self.tentative.remove(&thread).unwrap_or_default(),
         };
@@ -168,10 +174,14 @@ impl Session {
                 self.marks |= wanted;
             }
             Event::Unfree { address } => self.take_back(process, tentative.of(address)),
-            Event::Map { address, length, file_backed, stack, .. } => {
+            Event::Map { address, length, file_backed, stack, flags, .. } => {
                 self.unmap(process, address, length, time);
-                if !file_backed {
-                    self.no_file_at(process, address, address.saturating_add(length), time);
+                let end = address.saturating_add(length);
+                // mremap does not know what it maps, and the kernel does not tell: it is what lay where it comes from.
+                let is_remap = flags & (MAP_SHARED | MAP_PRIVATE) == 0;
+                let moves = is_remap && self.shared_moves(process, tentative.address, (address, end), time);
+                if !moves && !file_backed && flags & MAP_SHARED == 0 {
+                    self.nothing_shared_at(process, address, end, time);
                 }
                 self.map(process, thread, address, length, stack, time);
             }
@@ -302,6 +312,7 @@ impl Session {
         let kind = SiteKind::Mmap;
         let mut removed = Vec::new();
         for (addr, object) in self.live(process, kind).remove_range(address, end) {
+            let memory = self.in_memory.of(process).get(&addr).copied();
             let row = self.released(process, kind, addr, object, time);
             let pieces: Vec<(u64, u64)> = [addr, end]
                 .into_iter()
@@ -318,6 +329,9 @@ impl Session {
             removed.push(Released { kind, addr, object, row, bytes, lived });
             if row.is_some() {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
+                let piece = |of: InMemory, at: u64| InMemory { offset: of.offset + (at - addr), ..of };
+                let in_memory = pieces.iter().filter_map(|&(start, _)| Some((start, piece(memory?, start))));
+                self.in_memory.of(process).extend(in_memory);
             }
         }
         removed
@@ -343,17 +357,30 @@ impl Session {
         }
     }
 
-    /// Memory of no file lies at `low..high`. Where a file was mapped, it has been unmapped.
-    fn no_file_at(&mut self, process: ProcessId, low: u64, high: u64, time: i64) {
+    /// Memory that processes share was moved by mremap, or has another size. False if it was other memory.
+    fn shared_moves(&mut self, process: ProcessId, from: u64, (low, high): (u64, u64), time: i64) -> bool {
+        let mappings = &mut self.tasks.processes[process].space.mappings;
+        let Some((_, mapping)) = mappings.find(from).filter(|(_, mapping)| mapping.memory.is_some()) else {
+            return false;
+        };
+        let (mapping, offset) = (*mapping, mappings.in_memory(from).map_or(0, |of| of.offset));
+        let replaced = mappings.insert(low, Mapping { end: high, offset, from: time, ..mapping });
+        self.unmapped_unseen(process, &replaced, time);
+        true
+    }
+
+    /// Memory that is the process's own, and of no file, lies at `low..high`. Where other was mapped, that has been unmapped.
+    fn nothing_shared_at(&mut self, process: ProcessId, low: u64, high: u64, time: i64) {
         let path = self.modules.intern("//anon");
         let mappings = &mut self.tasks.processes[process].space.mappings;
-        let files = mappings.over(low, high).filter(|(_, mapping)| mapping.is_file());
+        let is_other = |mapping: &Mapping| mapping.is_file() || mapping.memory.is_some();
+        let files = mappings.over(low, high).filter(|(_, mapping)| is_other(mapping));
         let pieces: Vec<(u64, Mapping)> =
             files.map(|(at, mapping)| (at.max(low), Mapping { end: mapping.end.min(high), ..*mapping })).collect();
         let mut replaced = Vec::new();
         for (start, old) in pieces {
-            let anonymous =
-                Mapping { kind: MappingKind::Anonymous, path, executable: false, offset: 0, from: time, ..old };
+            let kind = MappingKind::Anonymous;
+            let anonymous = Mapping { kind, path, executable: false, offset: 0, from: time, memory: None, ..old };
             replaced.extend(mappings.insert(start, anonymous));
         }
         self.unmapped_unseen(process, &replaced, time);
@@ -366,7 +393,7 @@ impl Session {
         if high <= low || [&space.heap, &space.maps].iter().any(|of| of.find(low).is_some_and(contains)) {
             return;
         }
-        self.no_file_at(process, low, high, time);
+        self.nothing_shared_at(process, low, high, time);
         self.unmap(process, low, high - low, time);
         self.end_blocks(process, low, high, time);
         self.names_end(process, low, high - low, time);
@@ -382,7 +409,10 @@ impl Session {
             self.stacks.revived(object.stack, bytes, lived);
             self.live(process, kind).insert(addr, object);
             if let Some(row) = row {
-                self.touched.of(process).insert((kind, addr));
+                match kind {
+                    SiteKind::Heap => drop(self.touched.of(process).insert((kind, addr))),
+                    SiteKind::Mmap => self.note_mapping(process, addr),
+                }
                 self.sink.take_back(row);
             }
         }
@@ -391,10 +421,11 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use numamma_trace::DatasetWriter;
+    use numamma_trace::{DatasetWriter, NONE};
     use numamma_wire::Api;
 
     use super::*;
+    use crate::perf::decode::{Record, SharedMemory};
     use crate::sink::Sink;
     use crate::space::Space;
 
@@ -442,6 +473,49 @@ mod tests {
             session.event(160, 7, 7, &Event::Ununmap { address: taken_back, length: 4096 });
             assert_eq!(counted(&session)[1].2, freed, "{address:x} {taken_back:x}");
         }
+    }
+
+    /// Where each object of the first process lies in memory that processes share: numbers, offsets, and bytes.
+    fn shared(session: &mut Session) -> Vec<(i32, i64, i64)> {
+        let mut rows = session.present_objects(0, 1000);
+        rows.extend(session.sink.objects.clone());
+        rows.sort_by_key(|row| (row.start_time, row.addr));
+        rows.iter().map(|row| (row.shared, row.shared_offset, row.bytes)).collect()
+    }
+
+    fn maps(session: &mut Session, time: i64, address: u64, memory: Option<u64>) {
+        let (len, offset, path) = (0x8000, 0x3000, "/dev/zero (deleted)".to_owned());
+        let shared = memory.map(|inode| SharedMemory { device: (0, 1), inode, generation: 0 });
+        session.record(Record::Map { time, pid: 7, start: address, len, offset, prot: 3, path, shared });
+        let flags = if memory.is_some() { MAP_SHARED } else { MAP_PRIVATE };
+        let map = Event::Map { address, length: len, prot: 3, file_backed: false, stack: 6, offset, flags };
+        session.event(time + 1, 7, 7, &map);
+        session.touch(0, 0, address + 0x4000, time + 2);
+    }
+
+    /// Also of what is left of a mapping, and of one that has moved; not of what is mapped there afterwards.
+    #[test]
+    fn an_object_says_where_it_lies_in_shared_memory() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut session = session(&dir);
+        maps(&mut session, 110, 0x10_0000, Some(99));
+        assert_eq!(shared(&mut session), [(0, 0x3000, 0x8000)]);
+        session.event(120, 7, 7, &Event::Unmap { address: 0x10_0000, length: 0x2000, tentative: true });
+        assert_eq!(shared(&mut session), [(0, 0x3000, 0x8000), (0, 0x5000, 0x6000)]);
+        session.event(130, 7, 7, &Event::Unmap { address: 0x10_2000, length: 0x6000, tentative: true });
+        session.event(131, 7, 7, &Event::Stack { hash: 8, frames: Vec::new(), cut: false });
+        let (address, length, flags) = (0x20_0000, 0xa000, libc::MAP_ANONYMOUS as u64);
+        session.event(
+            132,
+            7,
+            7,
+            &Event::Map { address, length, prot: 0, file_backed: false, stack: 8, offset: 0, flags },
+        );
+        session.touch(0, 0, address, 133);
+        assert_eq!(shared(&mut session)[2..], [(0, 0x5000, 0xa000)]);
+        maps(&mut session, 140, 0x20_0000, None);
+        maps(&mut session, 150, 0x30_0000, Some(98));
+        assert_eq!(shared(&mut session)[3..], [(0, 0xd000, 0x2000), (NONE, 0, 0x8000), (1, 0x3000, 0x8000)]);
     }
 
     /// What a stray pointer of the program may have written.

@@ -104,6 +104,8 @@ table! {
         start_time: i64 = "Time of the allocation, nanoseconds.",
         end_time: i64 = "Time of the release, nanoseconds; the greatest integer if it was never released.",
         module: String = "Path of the module that holds a static object; empty otherwise.",
+        shared: i32 = "Memory that several processes can map and write to: the same number is the same memory; -1 if the pages belong to the process alone." or -1,
+        shared_offset: i64 = "Bytes from the start of that memory to addr; 0 if there is none." or 0,
     }
 }
 
@@ -194,7 +196,7 @@ table! {
         cpu: i32 = "CPU that it ran on.",
         ip: i64 = "Address of the instruction that touched.",
         addr: i64 = "Address that was touched.",
-        access: i32 = "1 read (the page is the shared page of zeros until it is written), 2 write, 0 unknown." or 0,
+        access: i32 = "1 read (the page is the kernel's page of zeros until it is written, but in memory that processes share), 2 write, 0 unknown." or 0,
         caller: i64 = "Address in the call by which the program's own code came to the instruction, if that is in the C library or another run-time library; 0 if it is not, or if the caller is unknown." or 0,
     }
 }

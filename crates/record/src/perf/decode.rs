@@ -41,6 +41,16 @@ pub enum Source {
     },
 }
 
+/// Memory that processes share, as the kernel tells it from others: a file, or one that the kernel has made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SharedMemory {
+    /// Major and minor number.
+    pub device: (u32, u32),
+    pub inode: u64,
+    /// Tells files apart that had the same inode one after the other.
+    pub generation: u64,
+}
+
 /// A record, with the time at which the kernel made it.
 #[derive(Debug, PartialEq)]
 pub enum Record {
@@ -82,6 +92,8 @@ pub enum Record {
         offset: u64,
         prot: u32,
         path: String,
+        /// The memory, if other processes can map it too and see writes to it.
+        shared: Option<SharedMemory>,
     },
     Name {
         time: i64,
@@ -133,6 +145,8 @@ const MMAP2: u32 = 10;
 const LOST_SAMPLES: u32 = 13;
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
+/// A build id stands in place of device and inode.
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 const ABI_NONE: u64 = 0;
 const ABI_64: u64 = 2;
 
@@ -168,6 +182,7 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
             offset: u64_at(body, 24)?,
             prot: u32_at(body, 56)?,
             path: text(body.get(64..body.len().checked_sub(32)?)?),
+            shared: shared_memory(misc, body),
         },
         COMM => Record::Name {
             time: time()?,
@@ -190,6 +205,20 @@ fn one(kind: u32, misc: u16, body: &[u8], sources: &HashMap<u64, Source>) -> Opt
         THROTTLE => Record::Throttled,
         _ => return None,
     })
+}
+
+/// The memory that a record of a mapping is of, unless writing makes a copy.
+fn shared_memory(misc: u16, body: &[u8]) -> Option<SharedMemory> {
+    let flags = u32_at(body, 60)?;
+    if misc & MISC_MMAP_BUILD_ID != 0 || flags & libc::MAP_SHARED as u32 == 0 {
+        return None;
+    }
+    let memory = SharedMemory {
+        device: (u32_at(body, 32)?, u32_at(body, 36)?),
+        inode: u64_at(body, 40)?,
+        generation: u64_at(body, 48)?,
+    };
+    (memory.inode != 0).then_some(memory)
 }
 
 fn sample(body: &[u8], sources: &HashMap<u64, Source>) -> Option<Record> {
@@ -325,6 +354,44 @@ mod tests {
         }
         let head = u64::from(SAMPLE) | ((words.len() as u64 + 1) * 8) << 48;
         [vec![head], words].concat().iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// A mapping of /dev/zero with these flags, as the kernel reports it.
+    fn mapping(misc: u32, flags: u64) -> Vec<u8> {
+        let name = u64::from_ne_bytes(*b"/zero\0\0\0");
+        let words = [
+            7 | 7 << 32,
+            0x10_0000,
+            0x8000,
+            0x3000,
+            1 | 5 << 32,
+            99,
+            12,
+            3 | flags << 32,
+            name,
+            7 | 7 << 32,
+            500,
+            0,
+            1,
+        ];
+        let head = u64::from(MMAP2) | u64::from(misc) << 32 | ((words.len() as u64 + 1) * 8) << 48;
+        [&[head], &words[..]].concat().iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn memory_that_processes_share_has_device_inode_and_generation() {
+        let shared = |misc, flags| {
+            let mut records = Vec::new();
+            decode(&mapping(misc, flags), &HashMap::new(), &mut records);
+            match records.pop() {
+                Some(Record::Map { start: 0x10_0000, offset: 0x3000, time: 500, shared, .. }) => shared,
+                other => panic!("{other:?}"),
+            }
+        };
+        let memory = SharedMemory { device: (1, 5), inode: 99, generation: 12 };
+        assert_eq!(shared(0, libc::MAP_SHARED as u64), Some(memory));
+        assert_eq!(shared(0, libc::MAP_PRIVATE as u64), None);
+        assert_eq!(shared(u32::from(MISC_MMAP_BUILD_ID), libc::MAP_SHARED as u64), None);
     }
 
     #[test]

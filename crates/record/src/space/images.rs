@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn file(path: PathId, end: u64, offset: u64, executable: bool) -> Mapping {
-        Mapping { end, offset, path, kind: MappingKind::File, executable, from: 0 }
+        Mapping { end, offset, path, kind: MappingKind::File, executable, from: 0, memory: None }
     }
 
     #[test]

@@ -18,6 +18,19 @@ pub struct Mapping {
     pub executable: bool,
     /// Time it appeared.
     pub from: i64,
+    /// Number of the memory behind it, if processes share that.
+    pub memory: Option<MemoryId>,
+}
+
+/// Number of memory that processes share.
+pub type MemoryId = u32;
+
+/// Where something lies in memory that processes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InMemory {
+    pub memory: MemoryId,
+    /// Bytes from the start of the memory.
+    pub offset: u64,
 }
 
 /// What the kernel calls a mapping.
@@ -61,6 +74,9 @@ impl Mapping {
     /// changes or when it grows.
     fn shows_the_same(&self, start: u64, other: &Self, at: u64) -> bool {
         let linear = |start: u64, offset: u64| start.wrapping_sub(offset);
+        if self.memory != other.memory {
+            return false;
+        }
         match (self.is_file(), other.is_file()) {
             (true, true) => self.path == other.path && linear(start, self.offset) == linear(at, other.offset),
             (false, false) => true,
@@ -130,6 +146,12 @@ impl Mappings {
         self.by_start.at_or_below(addr).filter(|(_, m)| addr < m.end)
     }
 
+    /// Where `addr` lies in memory that processes share.
+    pub fn in_memory(&self, addr: u64) -> Option<InMemory> {
+        let (start, mapping) = self.find(addr)?;
+        Some(InMemory { memory: mapping.memory?, offset: mapping.offset.wrapping_add(addr - start) })
+    }
+
     /// All present mappings, from the last address to the first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Mapping)> {
         self.by_start.descending()
@@ -146,7 +168,7 @@ mod tests {
     use super::*;
 
     fn anonymous(end: u64, from: i64) -> Mapping {
-        Mapping { end, offset: 0, path: 0, kind: MappingKind::Anonymous, executable: true, from }
+        Mapping { end, offset: 0, path: 0, kind: MappingKind::Anonymous, executable: true, from, memory: None }
     }
 
     fn ranges(mappings: &Mappings) -> Vec<(u64, u64, i64)> {
