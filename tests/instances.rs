@@ -325,3 +325,50 @@ fn touches_of_a_fresh_block_are_not_recycled() {
     let fresh = Report::of(&place.dataset());
     assert!(fresh.object("fresh").first_touch.iter().all(|of| !of.recycled), "{fresh:?}");
 }
+
+/// Each round of the loop reads eight rows of a table, and eight nodes of a chain that lie anywhere: a sample shows them all.
+const MANY_AT_ONCE: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+enum { ROW = 1 << 15, NODES = 1 << 17 };
+struct node { long value, pad[3]; };
+static double *table;
+static struct node *nodes[NODES];
+static void *work(void *of) {
+    unsigned long x = (unsigned long)of + 1;
+    volatile double *t = table;
+    double sum = 0;
+    for (long n = 0; n < 12000000; n++) {
+        long i = n & (ROW - 1);
+        x = x * 6364136223846793005ul + 1442695040888963407ul;
+        struct node **at = &nodes[(x >> 40) & (NODES - 8)];
+        volatile struct node *a = at[0], *b = at[1], *c = at[2], *d = at[3];
+        sum += t[i] + t[ROW + i] + t[2 * ROW + i] + t[3 * ROW + i] + t[4 * ROW + i] + t[5 * ROW + i] + t[6 * ROW + i] + t[7 * ROW + i];
+        sum += a->value + b->value + c->value + d->value;
+    }
+    table[(long)of] = sum;
+    return 0;
+}
+int main(void) {
+    table = calloc(8 * ROW, sizeof *table);
+    for (long n = 0; n < NODES; n++) nodes[n] = calloc(1, sizeof **nodes);
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    return 0;
+}"#;
+
+#[test]
+fn a_sample_that_shows_many_pages_or_instances_is_one_piece_of_evidence() {
+    let place = record(MANY_AT_ONCE, &["-O1", "-g", "-pthread"]);
+    let report = Report::of(&place.dataset());
+    let unattributed = |reason: &str| report.samples.unattributed.get(reason).copied().unwrap_or_default();
+    let data = report.samples.recorded - unattributed("no_memory_access") - unattributed("spin_wait");
+    for object in &report.objects {
+        assert!(object.pattern.samples <= data, "{data} samples, and of {}: {:?}", object.name, object.pattern);
+    }
+    let table = report.object("table");
+    assert!(table.samples > 30, "{table:?}");
+    let nodes = report.objects.iter().find(|of| of.instances > 100_000).expect("the nodes");
+    assert!(nodes.pattern.samples > 30 && nodes.pattern.kind != "private", "{nodes:?}");
+}
