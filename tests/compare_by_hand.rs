@@ -199,6 +199,7 @@ impl Made {
                 start_time: 0,
                 end_time: i64::MAX,
                 module: if thing.kind == "static" { MODULE.into() } else { String::new() },
+                moved_from: numamma_trace::NONE,
             });
         }
         writer.write_table(&objects).unwrap();

@@ -94,6 +94,7 @@ fn objects(count: usize, lives: usize, kinds: bool) -> Vec<ObjectRow> {
                 start_time: END / lives as i64 * life as i64,
                 end_time: END / lives as i64 * (life as i64 + 1),
                 module: String::new(),
+                moved_from: numamma_trace::NONE,
             });
         }
         addr += bytes + 16;

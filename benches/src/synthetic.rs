@@ -206,6 +206,7 @@ fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result
         start_time: 0,
         end_time: i64::MAX,
         module: String::new(),
+        moved_from: numamma_trace::NONE,
     });
     let sites = (0..ARRAYS).map(each).map(|(n, (_, bytes))| SiteRow {
         site: n as i32,

@@ -344,7 +344,7 @@ pub fn count(
                     by_node: Vec::new(),
                     touched_before: match touches.in_life.contains_key(&(group, key)) {
                         true => None,
-                        false => touches.before(address, row.time),
+                        false => touches.before(tables, object, address, row.time),
                     },
                 }),
             };

@@ -86,6 +86,7 @@ mod tests {
             start_time: 0,
             end_time: i64::MAX,
             module: String::new(),
+            moved_from: numamma_trace::NONE,
         }
     }
 

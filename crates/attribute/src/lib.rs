@@ -129,6 +129,7 @@ mod tests {
             start_time: start,
             end_time: end,
             module: String::new(),
+            moved_from: numamma_trace::NONE,
         }
     }
 

@@ -194,6 +194,7 @@ impl Session {
             start_time: start,
             end_time: i64::MAX,
             module,
+            moved_from: NONE,
         });
         Some((key, extent))
     }
@@ -259,6 +260,7 @@ impl Session {
             start_time: from,
             end_time: i64::MAX,
             module: path,
+            moved_from: NONE,
         });
         Some((key, extent))
     }
@@ -304,6 +306,7 @@ impl Session {
             start_time: row.start_time,
             end_time: i64::MAX,
             module: String::new(),
+            moved_from: NONE,
         });
         Some((Key::Stack(owner), extent))
     }
@@ -337,6 +340,7 @@ impl Session {
             start_time: from,
             end_time: i64::MAX,
             module: String::new(),
+            moved_from: NONE,
         });
         // The break grows in place.
         row.bytes = row.bytes.max(bytes);
@@ -353,7 +357,8 @@ impl Session {
         time: i64,
     ) -> Option<i32> {
         let touched = self.touched.of(process).remove(&(kind, addr));
-        touched.then(|| self.sink.object(live_row(process, kind, addr, object, time)))
+        let moved_from = self.moved_from.of(process).remove(&(kind, addr)).unwrap_or(NONE);
+        touched.then(|| self.sink.object(ObjectRow { moved_from, ..live_row(process, kind, addr, object, time) }))
     }
 
     /// Memory lost the name that the program gave it: if it was touched, it gets its row, whose number is returned.
@@ -370,7 +375,8 @@ impl Session {
                 SiteKind::Mmap => &of.space.maps,
             };
             let (at, object) = table.find(addr)?;
-            Some(live_row(process, kind, at, object, i64::MAX))
+            let moved_from = self.moved_from.get(process).and_then(|of| of.get(&(kind, at)).copied());
+            Some(ObjectRow { moved_from: moved_from.unwrap_or(NONE), ..live_row(process, kind, at, object, i64::MAX) })
         });
         let named = self.named.get(process).into_iter().flatten().map(|(key, row)| {
             let mut row = ObjectRow { end_time: time, ..row.clone() };
@@ -466,6 +472,7 @@ fn live_row(process: ProcessId, kind: SiteKind, addr: u64, object: Live, end: i6
         start_time: object.start,
         end_time: end,
         module: String::new(),
+        moved_from: NONE,
     }
 }
 
@@ -482,6 +489,7 @@ fn label_row(process: ProcessId, addr: u64, label: &Label, end: i64) -> ObjectRo
         start_time: label.start,
         end_time: end,
         module: String::new(),
+        moved_from: NONE,
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Session {
     pub(crate) named: PerProcess<FxHashMap<crate::objects::Key, numamma_trace::ObjectRow>>,
     /// Live heap and mmap objects that were touched: only those get a row when they go.
     pub(crate) touched: PerProcess<FxHashSet<(SiteKind, u64)>>,
+    /// Live heap and mmap objects whose pages were another's: the number of its row.
+    pub(crate) moved_from: PerProcess<FxHashMap<(SiteKind, u64), i32>>,
     /// Releases that may yet be taken back: those of each thread's last event.
     pub(crate) tentative: FxHashMap<ThreadId, Tentative>,
     /// Code addresses that occur, with the file that held them at the time.
@@ -146,6 +148,7 @@ impl Session {
             clock: Clock::default(),
             named: PerProcess::default(),
             touched: PerProcess::default(),
+            moved_from: PerProcess::default(),
             tentative: FxHashMap::default(),
             code_places: CodePlaces::default(),
             pages: FxHashMap::default(),
@@ -310,6 +313,7 @@ impl Session {
     pub(crate) fn forget_objects(&mut self, process: ProcessId) {
         *self.named.of(process) = FxHashMap::default();
         *self.touched.of(process) = FxHashSet::default();
+        *self.moved_from.of(process) = FxHashMap::default();
         self.forget_pages(process);
     }
 

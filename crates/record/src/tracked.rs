@@ -2,7 +2,7 @@
 //! follows from versions, not from the clock (see the wire header, "Order").
 
 use numamma_trace::{LossKind, MarkerRow};
-use numamma_wire::{Event, is_younger};
+use numamma_wire::{Api, Event, is_younger};
 use rustc_hash::FxHashMap;
 
 use crate::session::Session;
@@ -35,6 +35,8 @@ pub(crate) struct Released {
     object: Live,
     /// Number of the row that it got, if it was touched.
     row: Option<i32>,
+    /// Of the object whose pages it had.
+    moved_from: Option<i32>,
     /// What was booked of it.
     bytes: u64,
     lived: Option<i64>,
@@ -87,7 +89,7 @@ impl Session {
         let thread = self.thread_of(pid, tid, time);
         let process = self.tasks.process_of(thread);
         // What the thread's last event released is released for good, unless this one takes it back.
-        let tentative = match self.tentative.is_empty() {
+        let tentative = match self.tentative.is_empty() || matches!(event, Event::Stack { .. }) {
             true => Tentative::default(),
             false => self.tentative.remove(&thread).unwrap_or_default(),
         };
@@ -123,10 +125,13 @@ impl Session {
                     self.stacks.define(hash, &places, cut);
                 }
             }
-            Event::Alloc { address, size, stack, version, replaces, .. } => {
+            Event::Alloc { api, address, size, stack, version, replaces } => {
                 let stack = self.stacks.number(process, SiteKind::Heap, stack);
                 let object = Live { bytes: size, start: time, stack, thread: thread as i32, version };
                 self.allocate(process, address, object, replaces);
+                if matches!(api, Api::Realloc | Api::Reallocarray) {
+                    self.moved(process, SiteKind::Heap, address, &tentative);
+                }
             }
             Event::Free { address, version, .. } => {
                 if let Some(released) = self.release(process, address, version, time) {
@@ -168,12 +173,16 @@ impl Session {
                 self.marks |= wanted;
             }
             Event::Unfree { address } => self.take_back(process, tentative.of(address)),
-            Event::Map { address, length, file_backed, stack, .. } => {
+            Event::Map { address, length, file_backed, stack, flags, .. } => {
                 self.unmap(process, address, length, time);
                 if !file_backed {
                     self.no_file_at(process, address, address.saturating_add(length), time);
                 }
                 self.map(process, thread, address, length, stack, time);
+                // A mapping is shared or private, but of mremap that is not told.
+                if flags & (libc::MAP_SHARED | libc::MAP_PRIVATE) as u64 == 0 {
+                    self.moved(process, SiteKind::Mmap, address, &tentative);
+                }
             }
             Event::Unmap { address, length, tentative: may_fail } => {
                 let removed = self.unmap(process, address, length, time);
@@ -237,8 +246,31 @@ impl Session {
         };
         let (kind, bytes, lived) = (SiteKind::Heap, object.bytes, Some(time.saturating_sub(object.start)));
         self.stacks.released(object.stack, bytes, lived);
+        let moved_from = self.moved_from(process, kind, addr);
         let row = self.released(process, kind, addr, object, time);
-        Some(Released { kind, addr, object, row, bytes, lived })
+        Some(Released { kind, addr, object, row, moved_from, bytes, lived })
+    }
+
+    fn moved_from(&self, process: ProcessId, kind: SiteKind, addr: u64) -> Option<i32> {
+        self.moved_from.get(process)?.get(&(kind, addr)).copied()
+    }
+
+    /// The thread that made an object has just released another one, perhaps with the same pages: they stayed in place, or moved. The C
+    /// libraries move blocks that are mappings of their own, which all begin 16 bytes behind a page's start. A copy in the allocator's
+    /// other memory begins there by chance only.
+    fn moved(&mut self, process: ProcessId, kind: SiteKind, address: u64, tentative: &Tentative) {
+        const HEADER: u64 = 16;
+        let [old] = tentative.objects[..] else { return };
+        let is_of_mapping = |addr: u64| kind == SiteKind::Mmap || addr % self.page_bytes == HEADER;
+        let stayed = old.addr == address;
+        let is_moved = stayed || (is_of_mapping(old.addr) && is_of_mapping(address));
+        if old.kind != kind || old.addr != tentative.address || old.object.bytes < self.page_bytes || !is_moved {
+            return;
+        }
+        // Of an object without a row nothing is known but whose pages it had.
+        if let Some(row) = old.row.or(old.moved_from) {
+            self.moved_from.of(process).insert((kind, address), row);
+        }
     }
 
     /// A new heap block. `replaces`: the one before at its address was released, and this is the only word of it.
@@ -302,6 +334,7 @@ impl Session {
         let kind = SiteKind::Mmap;
         let mut removed = Vec::new();
         for (addr, object) in self.live(process, kind).remove_range(address, end) {
+            let moved_from = self.moved_from(process, kind, addr);
             let row = self.released(process, kind, addr, object, time);
             let pieces: Vec<(u64, u64)> = [addr, end]
                 .into_iter()
@@ -315,7 +348,7 @@ impl Session {
             let lived = pieces.is_empty().then_some(time.saturating_sub(object.start));
             let bytes = object.bytes - left.min(object.bytes);
             self.stacks.released(object.stack, bytes, lived);
-            removed.push(Released { kind, addr, object, row, bytes, lived });
+            removed.push(Released { kind, addr, object, row, moved_from, bytes, lived });
             if row.is_some() {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
             }
@@ -378,9 +411,12 @@ impl Session {
             row.into_iter().for_each(|row| self.sink.take_back(row));
             self.tasks.processes[process].space.labels.insert(addr, label);
         }
-        for Released { kind, addr, object, row, bytes, lived } in tentative.objects {
+        for Released { kind, addr, object, row, moved_from, bytes, lived } in tentative.objects {
             self.stacks.revived(object.stack, bytes, lived);
             self.live(process, kind).insert(addr, object);
+            if let Some(row) = moved_from {
+                self.moved_from.of(process).insert((kind, addr), row);
+            }
             if let Some(row) = row {
                 self.touched.of(process).insert((kind, addr));
                 self.sink.take_back(row);
@@ -392,7 +428,6 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use numamma_trace::DatasetWriter;
-    use numamma_wire::Api;
 
     use super::*;
     use crate::sink::Sink;

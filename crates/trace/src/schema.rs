@@ -104,6 +104,7 @@ table! {
         start_time: i64 = "Time of the allocation, nanoseconds.",
         end_time: i64 = "Time of the release, nanoseconds; the greatest integer if it was never released.",
         module: String = "Path of the module that holds a static object; empty otherwise.",
+        moved_from: i32 = "Object whose pages realloc or mremap moved here, or that it left in place: objects.object; -1 if none." or NONE,
     }
 }
 
