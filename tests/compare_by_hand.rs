@@ -201,6 +201,7 @@ impl Made {
                 module: if thing.kind == "static" { MODULE.into() } else { String::new() },
                 shared: -1,
                 shared_offset: 0,
+                moved_from: numamma_trace::NONE,
             });
         }
         writer.write_table(&objects).unwrap();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use numamma_tests::report::{Object, Report, text};
-use numamma_tests::{Place, Run};
+use numamma_tests::{Place, Run, skip};
 
 /// Compiles and records a C program with these flags; its place.
 fn record(source: &str, flags: &[&str]) -> Place {
@@ -324,4 +324,123 @@ fn touches_of_a_fresh_block_are_not_recycled() {
     let place = record(calloc, &["-O1", "-g"]);
     let fresh = Report::of(&place.dataset());
     assert!(fresh.object("fresh").first_touch.iter().all(|of| !of.recycled), "{fresh:?}");
+}
+
+/// The first thread's block is unmapped, and realloc moves the second thread's there, without a copy.
+const MOVED: &str = r#"
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#define MiB (1l << 20)
+#ifdef MAPPED
+#define TAKE(bytes) mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+#define GROW(block, bytes) mremap(block, 4 * MiB, bytes, MREMAP_MAYMOVE)
+#define DROP(block) munmap(block, 16 * MiB)
+#else
+#define TAKE malloc
+#define GROW realloc
+#define DROP free
+#endif
+static pthread_barrier_t turn;
+static char *volatile earlier;
+static void *first(void *unused) {
+    pthread_barrier_wait(&turn);
+    char *block = TAKE(16 * MiB);
+    memset(block, 1, 16 * MiB);
+    earlier = block;
+    DROP(block);
+    pthread_barrier_wait(&turn);
+    return unused;
+}
+static void *second(void *unused) {
+    /* Where it cannot grow. */
+    char *grown = TAKE(4 * MiB);
+    memset(grown, 2, 4 * MiB);
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    grown = GROW(grown, 12 * MiB);
+    if (!(grown >= earlier - 8 * MiB && grown < earlier + 16 * MiB)) puts("elsewhere");
+    memset(grown + 4 * MiB, 3, 8 * MiB);
+    long sum = 0;
+    volatile char *moved = grown;
+    for (int round = 0; round < 4000; round++)
+        for (long i = 0; i < 4 * MiB; i += 64) sum += moved[i];
+    return (void *)sum;
+}
+int main(void) {
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    pthread_barrier_init(&turn, 0, 2);
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, first, 0);
+    pthread_create(&threads[1], 0, second, 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    return 0;
+}"#;
+
+#[test]
+fn first_touches_move_with_the_pages() {
+    for flags in [&["-O1", "-g", "-pthread"][..], &["-O1", "-g", "-pthread", "-DMAPPED"]] {
+        let place = Place::alone();
+        let program = place.compile("gcc", "program", MOVED, flags);
+        let output = place.record().arg(&program).run().success().out();
+        if output.contains("elsewhere") {
+            return skip::skipped("first_touches_move_with_the_pages", "the kernel moves the pages somewhere else");
+        }
+        let report = Report::of(&place.dataset());
+        let grown = report.objects.iter().find(|of| of.bytes == 12 << 20).expect("the block that moved");
+        assert!(grown.samples > 30, "{grown:?}");
+        assert!(grown.first_touch.iter().all(|of| of.thread == 2 && !of.recycled), "{grown:?}");
+        assert!(grown.advice.is_none(), "{grown:?}");
+    }
+}
+
+/// Each round of the loop reads eight rows of a table, and eight nodes of a chain that lie anywhere: a sample shows them all.
+const MANY_AT_ONCE: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+enum { ROW = 1 << 15, NODES = 1 << 17 };
+struct node { long value, pad[3]; };
+static double *table;
+static struct node *nodes[NODES];
+static void *work(void *of) {
+    unsigned long x = (unsigned long)of + 1;
+    volatile double *t = table;
+    double sum = 0;
+    for (long n = 0; n < 12000000; n++) {
+        long i = n & (ROW - 1);
+        x = x * 6364136223846793005ul + 1442695040888963407ul;
+        struct node **at = &nodes[(x >> 40) & (NODES - 8)];
+        volatile struct node *a = at[0], *b = at[1], *c = at[2], *d = at[3];
+        sum += t[i] + t[ROW + i] + t[2 * ROW + i] + t[3 * ROW + i] + t[4 * ROW + i] + t[5 * ROW + i] + t[6 * ROW + i] + t[7 * ROW + i];
+        sum += a->value + b->value + c->value + d->value;
+    }
+    table[(long)of] = sum;
+    return 0;
+}
+int main(void) {
+    table = calloc(8 * ROW, sizeof *table);
+    for (long n = 0; n < NODES; n++) nodes[n] = calloc(1, sizeof **nodes);
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    return 0;
+}"#;
+
+#[test]
+fn a_sample_that_shows_many_pages_or_instances_is_one_piece_of_evidence() {
+    let place = record(MANY_AT_ONCE, &["-O1", "-g", "-pthread"]);
+    let report = Report::of(&place.dataset());
+    let unattributed = |reason: &str| report.samples.unattributed.get(reason).copied().unwrap_or_default();
+    let data = report.samples.recorded - unattributed("no_memory_access") - unattributed("spin_wait");
+    for object in &report.objects {
+        assert!(object.pattern.samples <= data, "{data} samples, and of {}: {:?}", object.name, object.pattern);
+    }
+    let table = report.object("table");
+    assert!(table.samples > 30, "{table:?}");
+    let nodes = report.objects.iter().find(|of| of.instances > 100_000).expect("the nodes");
+    assert!(nodes.pattern.samples > 30 && nodes.pattern.kind != "private", "{nodes:?}");
 }

@@ -71,6 +71,74 @@ fn a_loop_with_a_fence() {
     }
 }
 
+/// A round looks at the flags of several threads, whose number it reads anew for each.
+#[test]
+fn a_loop_that_adds_several_flags_up() {
+    let source = "
+        struct { _Alignas(64) atomic_long left; } flags[4];
+        int count = 4;
+        static __attribute__((noinline)) void wait(void) {
+            for (;;) {
+                long left = 0;
+                for (int n = 0; n < count; n++) left += flags[n].left;
+                if (!left) break;
+            }
+        }
+        static void *waiter(void *p) { wait(); return p; }
+        int main(void) {
+            flags[1].left = flags[3].left = 1;
+            pthread_t t; pthread_create(&t, 0, waiter, 0);
+            rest(); flags[1].left = flags[3].left = 0;
+            pthread_join(t, 0); return 0;
+        }";
+    for level in ["-O1", "-O2", "-O3"] {
+        waits(&record(source, &[level]), "wait");
+    }
+}
+
+/// Arrays that are summed up or searched again and again, which would stop at something that never comes.
+#[test]
+fn rounds_that_work_store_nothing_either() {
+    let source = "
+        static volatile long array[4096];
+        int count = 4096;
+        static __attribute__((noinline)) long sums(long rounds, long most) {
+            long sum = 0;
+            for (; rounds > 0; rounds--) {
+                sum = 0;
+                for (int n = 0; n < count; n++) sum += array[n];
+                if (sum > most) break;
+            }
+            return sum;
+        }
+        static __attribute__((noinline)) long searches(long rounds, long key) {
+            for (; rounds > 0; rounds--)
+                for (int n = 0; n < count; n++)
+                    if (array[n] == key) return n;
+            return -1;
+        }
+        /* Once, and again if that was too little: never. */
+        static __attribute__((noinline)) long enough(long least) {
+            long sum;
+            do {
+                sum = 1;
+                for (int n = 0; n < count; n++) sum += array[n];
+            } while (sum < least);
+            return sum;
+        }
+        int main(void) {
+            long all = sums(40000, 5) + searches(40000, 5);
+            for (int n = 0; n < 40000; n++) all += enough(1);
+            return all < 0;
+        }";
+    for level in ["-O1", "-O2", "-O3"] {
+        let report = record(source, &[level]);
+        let (share, place) = waiting(&report);
+        assert!(share < 0.02, "{level}: {share} in {place}");
+        assert!(report.object("array").cost.share > 0.8, "{level}: {:?}", report.samples);
+    }
+}
+
 #[test]
 fn a_loop_that_loads() {
     waits(&record(&waiter("while (!atomic_load_explicit(&flag, memory_order_acquire)) {}"), &["-O2"]), "wait");

@@ -96,6 +96,7 @@ fn objects(count: usize, lives: usize, kinds: bool) -> Vec<ObjectRow> {
                 module: String::new(),
                 shared: NONE,
                 shared_offset: 0,
+                moved_from: numamma_trace::NONE,
             });
         }
         addr += bytes + 16;

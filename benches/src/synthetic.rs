@@ -208,6 +208,7 @@ fn write_names(writer: &DatasetWriter, arrays: &[Array], shape: Shape) -> Result
         module: String::new(),
         shared: -1,
         shared_offset: 0,
+        moved_from: numamma_trace::NONE,
     });
     let sites = (0..ARRAYS).map(each).map(|(n, (_, bytes))| SiteRow {
         site: n as i32,

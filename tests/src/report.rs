@@ -268,6 +268,8 @@ pub struct Pattern {
     pub kind: String,
     pub block_bytes: u64,
     pub period_bytes: u64,
+    #[serde(default)]
+    pub samples: u64,
 }
 
 /// Instances that threads share in one way.

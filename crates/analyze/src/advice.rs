@@ -34,8 +34,8 @@ struct Foreign {
     places: FxHashMap<TouchPlace, u64>,
 }
 
-/// The advice for a group, if there is any.
-pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shared) -> Option<Advice> {
+/// The advice for a group, if there is any. `interrupts`: that show an access to it.
+pub fn advice(tables: &Tables, group: &Group, interrupts: u64, pages: &[GroupPage], shared: &Shared) -> Option<Advice> {
     if group.kind == ObjectKind::Stack || group.is_unknown_objects() || is_spread(pages) {
         return None;
     }
@@ -60,7 +60,10 @@ pub fn advice(tables: &Tables, group: &Group, pages: &[GroupPage], shared: &Shar
             *toucher.places.entry(touch_place(tables, &touch)).or_default() += others;
         }
     }
-    if interval(foreign as f64, known as f64).0 < FOREIGN {
+    // Pages of one interrupt are one trial.
+    let all: u64 = pages.iter().map(|page| page.users.samples()).sum();
+    let each = ratio(interrupts as f64, all as f64);
+    if interval(foreign as f64 * each, known as f64 * each).0 < FOREIGN {
         return None;
     }
     let (&thread, toucher) = touchers.iter().max_by_key(|(thread, of)| (of.samples, std::cmp::Reverse(**thread)))?;

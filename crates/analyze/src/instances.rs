@@ -6,11 +6,11 @@ use numamma_findings::{Instance, InstancePattern, Pattern, ThreadShare};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Analysis;
-use crate::counters::Users;
+use crate::counters::{GroupCount, Users};
 use crate::detail::{GroupPage, first_touch_lines, is_paged};
 use crate::groups::{Group, GroupId};
 use crate::pages::SMALL;
-use crate::pattern::{self, Used, by_worker};
+use crate::pattern::{self, Sampled, Used, by_worker};
 use crate::shared_memory::Extent;
 use crate::statistics::{ratio, share_error};
 use crate::summary::Tables;
@@ -30,34 +30,37 @@ pub struct Shared {
 }
 
 /// Judges each instance of a group by its pages; those whose samples do not tell are judged together.
-pub fn shared(tables: &Tables, group: &Group, users: &FxHashMap<u32, Users>, pages: &[GroupPage]) -> Shared {
+pub fn shared(tables: &Tables, group: &Group, count: &GroupCount, pages: &[GroupPage]) -> Shared {
     let page_bytes = tables.page_bytes;
+    let users = &count.instances;
     let main_thread = |users: &Users| main_thread(users, tables);
     let chunks: Vec<&[GroupPage]> = pages.chunk_by(|a, b| a.key.instance == b.key.instance).collect();
     if group.touched <= 1 {
-        let used: Vec<Used> = pages.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect();
+        let nobody = Users::default();
+        let sampled = Sampled::new(used(pages, tables), users.values().next().unwrap_or(&nobody), tables);
         let whole = group.bytes.div_ceil(page_bytes);
-        return Shared { whole: pattern::judge(&[&used], page_bytes, Some(whole)), instances: Vec::new() };
+        return Shared { whole: pattern::judge(&sampled, page_bytes, Some(whole)), instances: Vec::new() };
     }
     let mut judged: Vec<Judged> = Vec::new();
-    let mut untold: Vec<Vec<Used>> = Vec::new();
+    let mut untold: Vec<Sampled> = Vec::new();
     let mut untold_threads: FxHashSet<i32> = FxHashSet::default();
     for chunk in chunks {
         let instance = chunk[0].key.instance;
         if instance == SMALL {
             continue;
         }
-        let used: Vec<Used> = chunk.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect();
+        let used = used(chunk, tables);
         let Some(users) = users.get(&instance).filter(|_| !used.is_empty()) else { continue };
+        let sampled = Sampled::new(used, users, tables);
         // From the first page that was seen to the last: how large it is does not matter to the pattern.
         let span = chunk.last().map_or(0, |page| page.key.page + 1);
-        let found = pattern::judge(&[&used], page_bytes, Some(span));
+        let found = pattern::judge(&sampled, page_bytes, Some(span));
         if found.kind == "unknown" {
             untold_threads.extend(main_thread(users));
-            untold.push(used);
+            untold.push(sampled);
         } else {
             let threads = main_thread(users).into_iter().collect();
-            judged.push(Judged { pattern: found, instances: 1, threads });
+            judged.push(Judged { pattern: found, instances: 1, threads, samples: users.samples() });
         }
     }
     // Small instances: pages are several's, but each instance tells who uses it.
@@ -65,17 +68,25 @@ pub fn shared(tables: &Tables, group: &Group, users: &FxHashMap<u32, Users>, pag
     small.sort_by_key(|(n, _)| **n);
     for (_, users) in small {
         untold_threads.extend(main_thread(users));
-        untold.extend(Used::new(0, users, tables).map(|used| vec![used]));
+        untold.extend(Used::new(0, users, tables).map(|used| Sampled::new(vec![used], users, tables)));
     }
+    // An interrupt that shows several instances is one sample of them together.
+    let each = ratio(count.interrupts as f64, users.values().map(Users::samples).sum::<u64>() as f64);
     if !untold.is_empty() {
-        let together: Vec<&[Used]> = untold.iter().map(Vec::as_slice).collect();
+        let samples = untold.iter().map(Sampled::samples).sum();
         judged.push(Judged {
-            pattern: pattern::judge(&together, page_bytes, None),
+            pattern: pattern::judge_together(&untold, page_bytes, (each * samples as f64).round() as u64),
             instances: untold.len() as u64,
             threads: untold_threads,
+            samples,
         });
     }
-    add_up(judged)
+    add_up(judged, count.interrupts)
+}
+
+/// The pages that were sampled.
+fn used(pages: &[GroupPage], tables: &Tables) -> Vec<Used> {
+    pages.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect()
 }
 
 /// True if an instance has pages of its own among `pages`, which ascend.
@@ -94,11 +105,14 @@ struct Judged {
     instances: u64,
     /// Their main threads.
     threads: FxHashSet<i32>,
+    /// Samples of each of them.
+    samples: u64,
 }
 
-/// Adds patterns of instances up: by kind, and what most of those are whose samples tell, if these have most samples.
-fn add_up(judged: Vec<Judged>) -> Shared {
-    let samples: u64 = judged.iter().map(|of| of.pattern.samples).sum();
+/// Adds patterns of instances up: by kind, and what most of those are whose samples tell, if these have most samples. `interrupts`: that
+/// show any of them.
+fn add_up(judged: Vec<Judged>, interrupts: u64) -> Shared {
+    let samples: u64 = judged.iter().map(|of| of.samples).sum();
     let mut kinds: Vec<(String, Vec<&Judged>)> = Vec::new();
     for of in &judged {
         match kinds.iter_mut().find(|(kind, _)| *kind == of.pattern.kind) {
@@ -106,7 +120,7 @@ fn add_up(judged: Vec<Judged>) -> Shared {
             None => kinds.push((of.pattern.kind.clone(), vec![of])),
         }
     }
-    let of_kind = |all: &[&Judged]| all.iter().map(|of| of.pattern.samples).sum::<u64>();
+    let of_kind = |all: &[&Judged]| all.iter().map(|of| of.samples).sum::<u64>();
     kinds.sort_by_key(|(kind, all)| (kind == UNKNOWN, Reverse(of_kind(all))));
     let instances: Vec<InstancePattern> = kinds
         .iter()
@@ -121,10 +135,10 @@ fn add_up(judged: Vec<Judged>) -> Shared {
     let told: u64 = kinds.iter().filter(|(kind, _)| kind != UNKNOWN).map(|(_, all)| of_kind(all)).sum();
     let samples_needed = judged.iter().filter_map(|of| of.pattern.samples_needed).max();
     let Some((kind, all)) = kinds.first().filter(|_| 2 * told >= samples.max(1)) else {
-        return Shared { whole: Pattern { samples, samples_needed, ..pattern::unknown() }, instances };
+        return Shared { whole: Pattern { samples: interrupts, samples_needed, ..pattern::unknown() }, instances };
     };
     let mean = |value: &dyn Fn(&Pattern) -> f64| {
-        let sum: f64 = all.iter().map(|of| of.pattern.samples as f64 * value(&of.pattern)).sum();
+        let sum: f64 = all.iter().map(|of| of.samples as f64 * value(&of.pattern)).sum();
         ratio(sum, of_kind(all) as f64)
     };
     let share = ratio(of_kind(all) as f64, told as f64);
@@ -133,7 +147,7 @@ fn add_up(judged: Vec<Judged>) -> Shared {
         block_bytes: if share >= MOST { instances[0].block_bytes } else { 0 },
         period_bytes: 0,
         confidence: mean(&|of| of.confidence) * share,
-        samples,
+        samples: interrupts,
         main_share: if share >= MOST { mean(&|of| of.main_share) } else { 0.0 },
         samples_needed: None,
     };
@@ -172,7 +186,6 @@ pub fn list(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], first: &F
         let low = pages.partition_point(|page| page.key.instance < number);
         let high = pages.partition_point(|page| page.key.instance <= number);
         let own = &pages[low..high];
-        let used: Vec<Used> = own.iter().filter_map(|page| Used::new(page.key.page, &page.users, tables)).collect();
         let extent = groups.extent(tables, object);
         let span = pages_of(extent, tables.page_bytes);
         let end_time = groups.shared.instance(object).map_or(row.end_time, |of| of.end_time);
@@ -189,10 +202,10 @@ pub fn list(analysis: &Analysis<'_>, id: GroupId, pages: &[GroupPage], first: &F
             threads: thread_shares(users, counters.exact),
             first_touch: first_touch_lines(tables, own.iter()),
             pattern: match is_paged(group, extent, tables.page_bytes) {
-                true => pattern::judge(&[&used], tables.page_bytes, Some(span)),
+                true => pattern::judge(&Sampled::new(used(own, tables), users, tables), tables.page_bytes, Some(span)),
                 false => {
-                    let used: Vec<Used> = Used::new(0, users, tables).into_iter().collect();
-                    pattern::judge(&[&used], tables.page_bytes, None)
+                    let used = Used::new(0, users, tables).into_iter().collect();
+                    pattern::judge(&Sampled::new(used, users, tables), tables.page_bytes, None)
                 }
             },
         }

@@ -13,6 +13,9 @@
 //! of pairs whose threads agree is an unbiased estimate of the sum of the squared shares of the page's threads, however few
 //! samples a page has. Pairs anywhere in the instance give what chance would.
 //!
+//! A sample is an interrupt, and evidence by itself but once: if it shows several pages of an instance, or several instances that are judged
+//! together, each of them counts as a part of it.
+//!
 //! Runs and periods are found as NumaMMA does (doi:10.1145/3225058.3225094): the thread with most accesses owns a page, runs of one owner are
 //! merged over pages that were not sampled, and the period of the sequence of runs is the period of the distribution.
 
@@ -50,6 +53,27 @@ impl Used {
     }
 }
 
+/// What samples show of one instance.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    /// Ascending.
+    pages: Vec<Used>,
+    /// Samples by thread: one that shows several pages is one.
+    threads: Vec<(i32, u64)>,
+}
+
+impl Sampled {
+    /// Of the instance that has these pages and users.
+    pub fn new(pages: Vec<Used>, users: &Users, tables: &Tables) -> Self {
+        Self { pages, threads: by_worker(users, tables) }
+    }
+
+    /// Of all threads.
+    pub fn samples(&self) -> u64 {
+        self.threads.iter().map(|(_, n)| n).sum()
+    }
+}
+
 /// Samples by worker, in order of the workers.
 pub fn by_worker(users: &Users, tables: &Tables) -> Vec<(i32, u64)> {
     let mut threads: Vec<(i32, u64)> = users.threads.iter().map(|of| (tables.worker(of.thread), of.samples)).collect();
@@ -83,11 +107,19 @@ pub fn unknown() -> Pattern {
     Pattern { kind: "unknown".into(), ..Pattern::default() }
 }
 
-/// Judges instances together, each given as its sampled pages, ascending. Of several no more can be told than that each is private: of
-/// instances with a sample or two each, some private and some not, pairs of samples agree as often as in shared ones. `pages`: how many pages the instance has, if it
-/// is one whose pages are counted from its start.
-pub fn judge(instances: &[&[Used]], page_bytes: u64, pages: Option<u64>) -> Pattern {
-    let all = Evidence::of(instances);
+/// Judges an instance. `pages`: how many it has, if they are counted from its start.
+pub fn judge(instance: &Sampled, page_bytes: u64, pages: Option<u64>) -> Pattern {
+    judged(std::slice::from_ref(instance), page_bytes, pages, instance.samples())
+}
+
+/// Judges instances together, of which so many samples show any. Of several no more can be told than that each is private: of instances with a sample
+/// or two each, some private and some not, pairs of samples agree as often as in shared ones.
+pub fn judge_together(instances: &[Sampled], page_bytes: u64, samples: u64) -> Pattern {
+    judged(instances, page_bytes, None, samples)
+}
+
+fn judged(instances: &[Sampled], page_bytes: u64, pages: Option<u64>, samples: u64) -> Pattern {
+    let all = Evidence::of(instances, samples);
     let pattern = |kind: &str, block: u64, period: u64, confidence: f64| Pattern {
         kind: kind.into(),
         block_bytes: block * page_bytes,
@@ -105,7 +137,7 @@ pub fn judge(instances: &[&[Used]], page_bytes: u64, pages: Option<u64>) -> Patt
     }
     if let ([one], Some(pages)) = (instances, pages)
         && all.threads > 1
-        && let Some((kind, block, period, agreement)) = blocks(one, pages)
+        && let Some((kind, block, period, agreement)) = blocks(&one.pages, pages, all.each)
     {
         return pattern(kind, block, period, agreement);
     }
@@ -125,6 +157,8 @@ pub fn judge(instances: &[&[Used]], page_bytes: u64, pages: Option<u64>) -> Patt
 /// Evidence of samples on how threads share instances.
 struct Evidence {
     samples: u64,
+    /// What a sample of a page counts: less than one if samples show several pages.
+    each: f64,
     /// Threads with a sample.
     threads: usize,
     /// Share of the samples of the thread that has most, if it is one instance.
@@ -145,12 +179,13 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn add(&mut self, threads: impl Iterator<Item = u64> + Clone) {
+    /// Adds a group, as so many: its pairs are the same samples' as those of other groups.
+    fn add(&mut self, threads: impl Iterator<Item = u64> + Clone, each: f64) {
         let n: f64 = threads.clone().map(|n| n as f64).sum();
         if n >= 2.0 {
             let agree: f64 = threads.map(|of| of as f64 * (of as f64 - 1.0)).sum();
-            self.pairs += n - 1.0;
-            self.agreeing += agree / n;
+            self.pairs += each * (n - 1.0);
+            self.agreeing += each * agree / n;
         }
     }
 
@@ -160,34 +195,32 @@ impl Pairs {
 }
 
 impl Evidence {
-    fn of(instances: &[&[Used]]) -> Self {
+    fn of(instances: &[Sampled], samples: u64) -> Self {
+        let of_pages: u64 = instances.iter().flat_map(|of| &of.pages).map(Used::samples).sum();
+        let of_instances: u64 = instances.iter().map(Sampled::samples).sum();
+        let each_instance = ratio(samples as f64, of_instances as f64);
         let mut all = Self {
-            samples: 0,
+            samples,
+            each: ratio(samples as f64, of_pages as f64),
             threads: 0,
             main: None,
-            pages: instances.iter().map(|pages| pages.len() as u64).sum(),
+            pages: instances.iter().map(|of| of.pages.len() as u64).sum(),
             page: Pairs::default(),
             instance: Pairs::default(),
         };
         let mut threads: FxHashMap<i32, u64> = FxHashMap::default();
-        let mut own: FxHashMap<i32, u64> = FxHashMap::default();
-        for pages in instances {
-            own.clear();
-            for page in *pages {
-                all.page.add(page.threads.iter().map(|(_, n)| *n));
-                for &(thread, n) in &page.threads {
-                    *own.entry(thread).or_default() += n;
-                }
+        for of in instances {
+            for page in &of.pages {
+                all.page.add(page.threads.iter().map(|(_, n)| *n), all.each);
             }
-            all.instance.add(own.values().copied());
-            for (&thread, &n) in &own {
+            all.instance.add(of.threads.iter().map(|(_, n)| *n), each_instance);
+            for &(thread, n) in &of.threads {
                 *threads.entry(thread).or_default() += n;
             }
         }
         all.threads = threads.values().filter(|&&n| n > 0).count();
-        all.samples = threads.values().sum();
         if let [_] = instances {
-            all.main = threads.values().max().map(|&most| (most, all.samples));
+            all.main = threads.values().max().map(|&most| (most, samples));
         }
         all
     }
@@ -247,7 +280,7 @@ impl Evidence {
         let agreement = if self.page.pairs > 0.0 { self.page.share() } else { chance }.clamp(0.05, 0.95);
         let margin = (self.separation_at(agreement) - SEPARATED).abs().max(0.1) * (1.0 - chance).max(0.1);
         let pairs = (Z * Z * agreement * (1.0 - agreement) / (margin * margin)).max(30.0);
-        let by_size = (2.0 * pages.max(1) as f64 * pairs).sqrt();
+        let by_size = (2.0 * self.each * pages.max(1) as f64 * pairs).sqrt();
         let more = if self.page.pairs > 0.0 {
             self.samples as f64 * (pairs / self.page.pairs).sqrt().max(1.2)
         } else {
@@ -264,13 +297,14 @@ fn agreeing_share(agreement: f64) -> f64 {
     (1.0 + (2.0 * agreement - 1.0).max(0.0).sqrt()) / 2.0
 }
 
-/// Blocks of one instance: kind, block and period in pages, and the share of samples that agree.
-fn blocks(pages: &[Used], whole: u64) -> Option<(&'static str, u64, u64, f64)> {
-    if pages.len() < FEWEST_PAGES {
+/// Blocks of one instance: kind, block and period in pages, and the share of samples that agree. `each`: what a sample of a page counts.
+fn blocks(pages: &[Used], whole: u64, each: f64) -> Option<(&'static str, u64, u64, f64)> {
+    if (pages.len() as f64 * each) < FEWEST_PAGES as f64 {
         return None;
     }
     let (owned, owners) = owned(pages);
-    let found = ranges(pages, &owned, owners, whole).or_else(|| ranges(pages, &smoothed(&owned), owners, whole));
+    let found = ranges(pages, &owned, owners, whole, each)
+        .or_else(|| ranges(pages, &smoothed(&owned, each), owners, whole, 1.0));
     if let Some((block, agreement)) = found {
         return Some(("block", block, 0, agreement));
     }
@@ -300,10 +334,12 @@ fn owned(pages: &[Used]) -> (Vec<Used>, usize) {
     (owned, pages_of.len())
 }
 
-/// One range for each owner: the block, and the share of the samples of `pages` that agree. The owners are told by `told`.
-fn ranges(pages: &[Used], told: &[Used], owners: usize, whole: u64) -> Option<(u64, f64)> {
+/// One range for each owner: the block, and the share of the samples of `pages` that agree. The owners are told by `told`, of which each page
+/// counts as `each`.
+fn ranges(pages: &[Used], told: &[Used], owners: usize, whole: u64, each: f64) -> Option<(u64, f64)> {
     let runs = runs(told);
-    if runs.len() < 2 || runs.len() > owners + owners / 8 || told.len() < PAGES_OF_RUN * runs.len() {
+    let too_few = each * (told.len() as f64) < (PAGES_OF_RUN * runs.len()) as f64;
+    if runs.len() < 2 || runs.len() > owners + owners / 8 || too_few {
         return None;
     }
     let agreement = agreement(pages, |page| {
@@ -315,12 +351,13 @@ fn ranges(pages: &[Used], told: &[Used], owners: usize, whole: u64) -> Option<(u
 
 /// Neighbouring pages taken together until they have enough samples for a stray one not to matter: a thread that initialised all of an
 /// object has samples anywhere in it.
-fn smoothed(pages: &[Used]) -> Vec<Used> {
-    const ENOUGH: u64 = 8;
+fn smoothed(pages: &[Used], each: f64) -> Vec<Used> {
+    const ENOUGH: f64 = 8.0;
+    let is_enough = |of: &Used| each * of.samples() as f64 >= ENOUGH;
     let mut all: Vec<Used> = Vec::new();
     for page in pages {
         match all.last_mut() {
-            Some(last) if last.samples() < ENOUGH => {
+            Some(last) if !is_enough(last) => {
                 for &(thread, n) in &page.threads {
                     match last.threads.binary_search_by_key(&thread, |of| of.0) {
                         Ok(at) => last.threads[at].1 += n,
@@ -332,7 +369,7 @@ fn smoothed(pages: &[Used]) -> Vec<Used> {
         }
     }
     // A page across the border of two ranges is neither's, and the last pages may have few samples.
-    all.retain(|of| of.samples() >= ENOUGH && 4 * of.owner().1 >= 3 * of.samples());
+    all.retain(|of| is_enough(of) && 4 * of.owner().1 >= 3 * of.samples());
     all
 }
 
@@ -438,8 +475,39 @@ mod tests {
         pages.into_iter().map(|(page, threads)| Used { page, threads: threads.into_iter().collect() }).collect()
     }
 
+    /// Of samples that each show one page.
+    fn sampled(pages: &[Used]) -> Sampled {
+        let mut threads: std::collections::BTreeMap<i32, u64> = Default::default();
+        for &(thread, n) in pages.iter().flat_map(|page| &page.threads) {
+            *threads.entry(thread).or_default() += n;
+        }
+        Sampled { pages: pages.to_vec(), threads: threads.into_iter().collect() }
+    }
+
     fn one(pages: &[Used], whole: u64) -> Pattern {
-        judge(&[pages], 4096, Some(whole))
+        judge(&sampled(pages), 4096, Some(whole))
+    }
+
+    /// Each sample shows eight pages, next to each other or anywhere, or as many instances.
+    #[test]
+    fn what_one_sample_shows_is_one_piece_of_evidence() {
+        let next = |n: u64| (0..8).map(move |page| (8 * n + page, n as i32));
+        let of = |samples: &[(u64, i32)], threads: &[(i32, u64)]| Sampled {
+            pages: used(samples.iter().copied()),
+            threads: threads.to_vec(),
+        };
+        let two: Vec<(u64, i32)> = (0..2).flat_map(next).collect();
+        let found = judge(&of(&two, &[(0, 1), (1, 1)]), 4096, Some(16));
+        assert_eq!((found.kind.as_str(), found.samples), ("unknown", 2), "two samples are no blocks: {found:?}");
+        assert_eq!(one(&used(two.into_iter()), 16).kind, "block");
+
+        let pages: Vec<(u64, i32)> = (0..64).map(|page| (page, 1)).collect();
+        assert_eq!(judge(&of(&pages, &[(1, 8)]), 4096, Some(64)).kind, "unknown", "eight samples");
+        assert_eq!(one(&used(pages.into_iter()), 64).kind, "private");
+
+        let twice: Vec<Sampled> = (0..40).map(|n| of(&[(0, n / 8), (0, n / 8)], &[(n / 8, 2)])).collect();
+        assert_eq!(judge_together(&twice, 4096, 10).kind, "unknown", "five samples and what they show again");
+        assert_eq!(judge_together(&twice, 4096, 80).kind, "private");
     }
 
     /// `samples` at pages drawn evenly, by the thread that `thread` gives.
@@ -562,7 +630,10 @@ mod tests {
         let mixed: Vec<Vec<Used>> = (0..200)
             .map(|_| used((0..4).map(|n| (n % 2, draw.below(4) as i32)).collect::<Vec<_>>().into_iter()))
             .collect();
-        let together = |of: &[Vec<Used>]| judge(&of.iter().map(Vec::as_slice).collect::<Vec<_>>(), 4096, None).kind;
+        let together = |of: &[Vec<Used>]| {
+            let instances: Vec<Sampled> = of.iter().map(|pages| sampled(pages)).collect();
+            judge_together(&instances, 4096, instances.iter().map(Sampled::samples).sum()).kind
+        };
         assert_eq!(together(&private), "private");
         assert_eq!(together(&mixed), "unknown");
         // Half of them private, half used by all; an instance of one page says nothing of how pages differ.

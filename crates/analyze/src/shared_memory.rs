@@ -112,6 +112,7 @@ mod tests {
             end_time: start_time + 100,
             module: String::new(),
             shared,
+            moved_from: -1,
             shared_offset,
         }
     }

@@ -278,7 +278,7 @@ fn object(
     }
     let shared = match group.is_unknown_objects() {
         true => Shared { whole: pattern::unknown(), instances: Vec::new() },
-        false => shared(tables, group, &count.instances, pages),
+        false => shared(tables, group, count, pages),
     };
     let accesses = accesses(number, counters);
     // On a machine with one node nothing is remote, whatever is known of the numbers.
@@ -308,7 +308,7 @@ fn object(
                 }
             },
         },
-        advice: advice(tables, group, pages, &shared),
+        advice: advice(tables, group, count.interrupts, pages, &shared),
         line_sharing: cache_lines::sharing(&count.lines, counters.data.cost),
         pattern: shared.whole,
         instance_patterns: shared.instances,

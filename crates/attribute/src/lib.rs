@@ -133,6 +133,7 @@ mod tests {
             module: String::new(),
             shared: -1,
             shared_offset: 0,
+            moved_from: numamma_trace::NONE,
         }
     }
 

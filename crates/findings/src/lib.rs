@@ -432,7 +432,7 @@ pub struct Pattern {
     /// Share of the samples that agree with the pattern; of `shared`: how close each page is to the mixture of the whole;
     /// of `mixed`: [`Self::main_share`].
     pub confidence: f64,
-    /// Samples that it was judged by.
+    /// Samples that it was judged by: interrupts that show an access to it, each once.
     #[serde(default)]
     pub samples: u64,
     /// Share that the main thread of a page has of the page's samples; 0 if that cannot be told.

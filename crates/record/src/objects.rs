@@ -199,6 +199,7 @@ impl Session {
             module,
             shared: NONE,
             shared_offset: 0,
+            moved_from: NONE,
         });
         Some((key, extent))
     }
@@ -266,6 +267,7 @@ impl Session {
             module: path,
             shared: NONE,
             shared_offset: 0,
+            moved_from: NONE,
         });
         Some((key, extent))
     }
@@ -313,6 +315,7 @@ impl Session {
             module: String::new(),
             shared: NONE,
             shared_offset: 0,
+            moved_from: NONE,
         });
         Some((Key::Stack(owner), extent))
     }
@@ -351,6 +354,7 @@ impl Session {
             module: String::new(),
             shared: memory.map_or(NONE, |memory| memory as i32),
             shared_offset: memory.map_or(0, |_| offset as i64),
+            moved_from: NONE,
         });
         // The break grows in place.
         row.bytes = row.bytes.max(bytes);
@@ -380,7 +384,9 @@ impl Session {
             SiteKind::Mmap => self.in_memory.of(process).remove(&addr),
             SiteKind::Heap => None,
         };
-        touched.then(|| self.sink.object(live_row(process, kind, addr, object, (time, memory))))
+        let moved_from = self.moved_from.of(process).remove(&(kind, addr)).unwrap_or(NONE);
+        let row = || ObjectRow { moved_from, ..live_row(process, kind, addr, object, (time, memory)) };
+        touched.then(|| self.sink.object(row()))
     }
 
     /// Memory lost the name that the program gave it: if it was touched, it gets its row, whose number is returned.
@@ -399,7 +405,9 @@ impl Session {
             };
             let (at, object) = table.find(addr)?;
             let memory = self.in_memory.get(process).filter(|_| kind == SiteKind::Mmap).and_then(|of| of.get(&at));
-            Some(live_row(process, kind, at, object, (i64::MAX, memory.copied())))
+            let moved_from = self.moved_from.get(process).and_then(|of| of.get(&(kind, at)).copied());
+            let row = live_row(process, kind, at, object, (i64::MAX, memory.copied()));
+            Some(ObjectRow { moved_from: moved_from.unwrap_or(NONE), ..row })
         });
         let named = self.named.get(process).into_iter().flatten().map(|(key, row)| {
             let mut row = ObjectRow { end_time: time, ..row.clone() };
@@ -522,6 +530,7 @@ fn live_row(
         module: String::new(),
         shared,
         shared_offset,
+        moved_from: NONE,
     }
 }
 
@@ -541,6 +550,7 @@ fn label_row(process: ProcessId, addr: u64, label: &Label, (end, memory): (i64, 
         module: String::new(),
         shared,
         shared_offset,
+        moved_from: NONE,
     }
 }
 

@@ -74,6 +74,8 @@ pub struct Session {
     pub(crate) in_memory: PerProcess<FxHashMap<u64, InMemory>>,
     /// Numbers of memory that processes share.
     memories: FxHashMap<SharedMemory, MemoryId>,
+    /// Live heap and mmap objects whose pages were another's: the number of its row.
+    pub(crate) moved_from: PerProcess<FxHashMap<(SiteKind, u64), i32>>,
     /// Releases that may yet be taken back: those of each thread's last event.
     pub(crate) tentative: FxHashMap<ThreadId, Tentative>,
     /// Code addresses that occur, with the file that held them at the time.
@@ -152,6 +154,7 @@ impl Session {
             touched: PerProcess::default(),
             in_memory: PerProcess::default(),
             memories: FxHashMap::default(),
+            moved_from: PerProcess::default(),
             tentative: FxHashMap::default(),
             code_places: CodePlaces::default(),
             pages: FxHashMap::default(),
@@ -319,6 +322,7 @@ impl Session {
         *self.named.of(process) = FxHashMap::default();
         *self.touched.of(process) = FxHashSet::default();
         *self.in_memory.of(process) = FxHashMap::default();
+        *self.moved_from.of(process) = FxHashMap::default();
         self.forget_pages(process);
     }
 

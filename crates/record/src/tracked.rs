@@ -2,7 +2,7 @@
 //! follows from versions, not from the clock (see the wire header, "Order").
 
 use numamma_trace::{LossKind, MarkerRow};
-use numamma_wire::{Event, is_younger};
+use numamma_wire::{Api, Event, is_younger};
 use rustc_hash::FxHashMap;
 
 use crate::session::Session;
@@ -39,6 +39,8 @@ pub(crate) struct Released {
     object: Live,
     /// Number of the row that it got, if it was touched.
     row: Option<i32>,
+    /// Of the object whose pages it had.
+    moved_from: Option<i32>,
     /// What was booked of it.
     bytes: u64,
     lived: Option<i64>,
@@ -129,10 +131,13 @@ impl Session {
                     self.stacks.define(hash, &places, cut);
                 }
             }
-            Event::Alloc { address, size, stack, version, replaces, .. } => {
+            Event::Alloc { api, address, size, stack, version, replaces } => {
                 let stack = self.stacks.number(process, SiteKind::Heap, stack);
                 let object = Live { bytes: size, start: time, stack, thread: thread as i32, version };
                 self.allocate(process, address, object, replaces);
+                if matches!(api, Api::Realloc | Api::Reallocarray) {
+                    self.moved(process, SiteKind::Heap, address, &tentative);
+                }
             }
             Event::Free { address, version, .. } => {
                 if let Some(released) = self.release(process, address, version, time) {
@@ -184,6 +189,10 @@ impl Session {
                     self.nothing_shared_at(process, address, end, time);
                 }
                 self.map(process, thread, address, length, stack, time);
+                // A mapping is shared or private, but of mremap that is not told.
+                if flags & (libc::MAP_SHARED | libc::MAP_PRIVATE) as u64 == 0 {
+                    self.moved(process, SiteKind::Mmap, address, &tentative);
+                }
             }
             Event::Unmap { address, length, tentative: may_fail } => {
                 let removed = self.unmap(process, address, length, time);
@@ -247,8 +256,31 @@ impl Session {
         };
         let (kind, bytes, lived) = (SiteKind::Heap, object.bytes, Some(time.saturating_sub(object.start)));
         self.stacks.released(object.stack, bytes, lived);
+        let moved_from = self.moved_from(process, kind, addr);
         let row = self.released(process, kind, addr, object, time);
-        Some(Released { kind, addr, object, row, bytes, lived })
+        Some(Released { kind, addr, object, row, moved_from, bytes, lived })
+    }
+
+    fn moved_from(&self, process: ProcessId, kind: SiteKind, addr: u64) -> Option<i32> {
+        self.moved_from.get(process)?.get(&(kind, addr)).copied()
+    }
+
+    /// The thread that made an object has just released another one, perhaps with the same pages: they stayed in place, or moved. The C
+    /// libraries move blocks that are mappings of their own, which all begin 16 bytes behind a page's start. A copy in the allocator's
+    /// other memory begins there by chance only.
+    fn moved(&mut self, process: ProcessId, kind: SiteKind, address: u64, tentative: &Tentative) {
+        const HEADER: u64 = 16;
+        let [old] = tentative.objects[..] else { return };
+        let is_of_mapping = |addr: u64| kind == SiteKind::Mmap || addr % self.page_bytes == HEADER;
+        let stayed = old.addr == address;
+        let is_moved = stayed || (is_of_mapping(old.addr) && is_of_mapping(address));
+        if old.kind != kind || old.addr != tentative.address || old.object.bytes < self.page_bytes || !is_moved {
+            return;
+        }
+        // Of an object without a row nothing is known but whose pages it had.
+        if let Some(row) = old.row.or(old.moved_from) {
+            self.moved_from.of(process).insert((kind, address), row);
+        }
     }
 
     /// A new heap block. `replaces`: the one before at its address was released, and this is the only word of it.
@@ -313,6 +345,7 @@ impl Session {
         let mut removed = Vec::new();
         for (addr, object) in self.live(process, kind).remove_range(address, end) {
             let memory = self.in_memory.of(process).get(&addr).copied();
+            let moved_from = self.moved_from(process, kind, addr);
             let row = self.released(process, kind, addr, object, time);
             let pieces: Vec<(u64, u64)> = [addr, end]
                 .into_iter()
@@ -326,7 +359,7 @@ impl Session {
             let lived = pieces.is_empty().then_some(time.saturating_sub(object.start));
             let bytes = object.bytes - left.min(object.bytes);
             self.stacks.released(object.stack, bytes, lived);
-            removed.push(Released { kind, addr, object, row, bytes, lived });
+            removed.push(Released { kind, addr, object, row, moved_from, bytes, lived });
             if row.is_some() {
                 self.touched.of(process).extend(pieces.iter().map(|&(start, _)| (kind, start)));
                 let piece = |of: InMemory, at: u64| InMemory { offset: of.offset + (at - addr), ..of };
@@ -405,9 +438,12 @@ impl Session {
             row.into_iter().for_each(|row| self.sink.take_back(row));
             self.tasks.processes[process].space.labels.insert(addr, label);
         }
-        for Released { kind, addr, object, row, bytes, lived } in tentative.objects {
+        for Released { kind, addr, object, row, moved_from, bytes, lived } in tentative.objects {
             self.stacks.revived(object.stack, bytes, lived);
             self.live(process, kind).insert(addr, object);
+            if let Some(row) = moved_from {
+                self.moved_from.of(process).insert((kind, addr), row);
+            }
             if let Some(row) = row {
                 match kind {
                     SiteKind::Heap => drop(self.touched.of(process).insert((kind, addr))),

@@ -106,6 +106,7 @@ table! {
         module: String = "Path of the module that holds a static object; empty otherwise.",
         shared: i32 = "Memory that several processes can map and write to: the same number is the same memory; -1 if the pages belong to the process alone." or -1,
         shared_offset: i64 = "Bytes from the start of that memory to addr; 0 if there is none." or 0,
+        moved_from: i32 = "Object whose pages realloc or mremap moved here, or that it left in place: objects.object; -1 if none." or NONE,
     }
 }
 

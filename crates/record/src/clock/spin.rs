@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A round of such a loop is a wait if another one follows: a lock that is taken at the first try, and data that is read once,
-//! are accesses like any other.
+//! are accesses like any other. A round may have loops in it, as one that adds several flags up. What a round loads at the same address each
+//! time, for the next one as well, is no work of the round: if nobody else writes, all rounds are alike.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use numamma_trace::Access;
@@ -39,6 +40,8 @@ struct Uses {
     compares: bool,
     /// Registers whose value an exchange stores.
     stores: Mask,
+    /// Registers of the address, of an instruction that does nothing but load.
+    loads_from: Option<Mask>,
 }
 
 /// Marks the instructions of such loops with the index of the first one. `bytes` are the code that begins at `start`.
@@ -110,7 +113,8 @@ fn waits(window: &[Op], members: &[bool], bytes: &[u8], start: u64) -> bool {
         let Some(of) = uses_of(&instruction, &mut factory) else { return false };
         uses[n] = of;
     }
-    if !keeps_nothing(window, members, &uses) {
+    let may_count = pauses || !has_loops(window, members);
+    if !keeps_nothing(window, members, &uses, may_count) {
         return false;
     }
     match loaded(window, members, &uses) {
@@ -125,8 +129,15 @@ fn may_wait(op: &Op) -> bool {
     !stores && !op.repeats && !op.enters_kernel && !matches!(op.effect, Effect::Leave | Effect::Stack { .. })
 }
 
-/// True if a round leaves nothing in registers for the next one but how many there were.
-fn keeps_nothing(window: &[Op], members: &[bool], uses: &[Uses]) -> bool {
+/// True if there are loops in a round.
+fn has_loops(window: &[Op], members: &[bool]) -> bool {
+    let goes_back = |op: &Op| matches!(op.effect, Effect::Jump { to } | Effect::Branch { to, .. } if to <= op.ip && to > window[0].ip);
+    window.iter().zip(members).any(|(op, member)| *member && goes_back(op))
+}
+
+/// True if a round leaves nothing in registers for the next one but how many there were, if it `may_count`: an array that is searched again and
+/// again, so many times, is no wait.
+fn keeps_nothing(window: &[Op], members: &[bool], uses: &[Uses], may_count: bool) -> bool {
     // What is read before it is written, by the usual analysis of liveness.
     let mut live = vec![0; window.len()];
     let mut changed = true;
@@ -140,13 +151,40 @@ fn keeps_nothing(window: &[Op], members: &[bool], uses: &[Uses]) -> bool {
             live[n] = before;
         }
     }
-    let written = uses.iter().fold(0, |all, of| all | of.writes);
-    let kept = live[0] & written;
+    let kept = live[0] & worked_out(window, members, uses);
+    if kept != 0 && !may_count {
+        return false;
+    }
     // A counter is counted and compared, and nothing else.
     uses.iter().all(|of| {
         let touched = (of.reads | of.writes) & kept;
         touched == 0 || (of.counts & touched == touched && !of.loads) || (of.compares && !of.loads)
     }) && kept & FLAGS == 0
+}
+
+/// Registers that hold at the end of a round what it has written, but for what it has loaded from where each round does.
+fn worked_out(window: &[Op], members: &[bool], uses: &[Uses]) -> Mask {
+    let written = uses.iter().fold(0, |all, of| all | of.writes);
+    let (mut before, mut changed, mut end) = (vec![0; window.len()], true, 0);
+    while changed {
+        changed = false;
+        for n in (0..window.len()).filter(|n| members[*n]) {
+            let of = &uses[n];
+            let is_again = of.loads_from.is_some_and(|address| address & written == 0);
+            let after = (before[n] & !of.kills) | if is_again { of.writes & !of.kills } else { of.writes };
+            if n + 1 == window.len() {
+                end = after;
+            }
+            // The next round begins with what this one leaves, which is judged by itself.
+            for to in successors(window, n).into_iter().flatten().filter(|to| members[*to] && *to != 0) {
+                changed |= after & !before[to] != 0;
+                before[to] |= after;
+            }
+        }
+    }
+    // Other ways back to the beginning leave what they have written.
+    let goes_back = |n: &usize| members[*n] && *n + 1 < window.len() && successors(window, *n).contains(&Some(0));
+    (0..window.len()).filter(goes_back).fold(end, |all, _| all | written)
 }
 
 /// True if what is loaded decides if the loop ends; none if an exchange stores what depends on something loaded.
@@ -242,6 +280,9 @@ fn uses_of(i: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Uses
             _ => return None,
         }
     }
+    if matches!(i.mnemonic(), Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd) && of.loads {
+        of.loads_from = Some(of.reads);
+    }
     let register = |n: u32| (i.op_kind(n) == OpKind::Register).then(|| bit(i.op_register(n))).flatten();
     match i.mnemonic() {
         Mnemonic::Inc | Mnemonic::Dec => of.counts = register(0).unwrap_or(0),
@@ -271,8 +312,18 @@ impl Rounds {
             Some(false) => self.last += 1,
             None => {}
         }
-        again.unwrap_or(self.again >= self.last)
+        // A round with loops in it may be the only one, and much work.
+        again.unwrap_or_else(|| self.again > self.last || (self.again == self.last && !has_loops_at(code, at)))
     }
+}
+
+/// True if there are loops in a round of the loop around `at`.
+fn has_loops_at(code: &Code, at: usize) -> bool {
+    let spin = code.ops[at].spin;
+    let Some(head) = spin.map(|head| head as usize) else { return false };
+    let round = &code.ops[head..code.ops.len().min(head + MOST)];
+    let members: Vec<bool> = round.iter().map(|op| op.spin == spin).collect();
+    has_loops(round, &members)
 }
 
 /// True if another round follows; none if something is yet to be loaded that decides.
@@ -290,7 +341,12 @@ fn goes_round(code: &Code, at: usize, machine: &Machine) -> Option<bool> {
             _ => (false, 0),
         };
         if taken && to <= op.ip {
-            return Some(code.index(to).is_some_and(|to| code.ops[to].spin == spin));
+            let to = code.index(to);
+            // Another turn of a loop in the round says nothing of the next round.
+            return match to.filter(|&to| code.ops[to].spin == spin) {
+                Some(to) if spin != Some(to as u32) => None,
+                to => Some(to.is_some()),
+            };
         }
         machine.step(op);
         n = if taken { code.index(to)? } else { n + 1 };
@@ -330,8 +386,51 @@ mod tests {
         assert!(is_wait(&[0x39, 0x37, 0x75, 0x09, 0x48, 0x83, 0xc0, 1, 0x48, 0x39, 0xd0, 0x72, 0xf3]));
     }
 
+    /// cmp esi,1; jle +42; lea rdx,[rip+0x3004]; mov eax,1; xor ecx,ecx; then a turn for each flag: add eax,1; add rdx,64; mov rsi,[rdx-64];
+    /// add rcx,rsi; mov esi,[rip+0x2f4c]; cmp esi,eax; jg; after them test rcx,rcx; jne: the next round has their number already.
+    const FLAGS_IN_TURN: &[u8] = &[
+        0x83, 0xfe, 0x01, 0x7e, 0x2e, 0x48, 0x8d, 0x15, 0x04, 0x30, 0, 0, 0xb8, 1, 0, 0, 0, 0x31, 0xc9, 0x83, 0xc0,
+        0x01, 0x48, 0x83, 0xc2, 0x40, 0x48, 0x8b, 0x72, 0xc0, 0x48, 0x01, 0xf1, 0x8b, 0x35, 0x4c, 0x2f, 0, 0, 0x39,
+        0xc6, 0x7f, 0xe8, 0x48, 0x85, 0xc9, 0x75, 0xd0, 0xc3, 0xc3, 0xc3, 0xc3,
+    ];
+
+    #[test]
+    fn a_round_may_look_at_several_flags() {
+        let code = Code::decode(FLAGS_IN_TURN, 0x1000, true);
+        assert!(code.ops.iter().take(14).all(|op| op.spin == Some(0)), "{:?}", marked(FLAGS_IN_TURN));
+        let at = |ip: u64, (rax, rcx, rsi): (u64, u64, u64)| {
+            let mut general = [0; 16];
+            (general[0], general[1], general[6]) = (rax, rcx, rsi);
+            (code.index(ip).expect("an instruction"), Machine::new(general, 0, 0, None))
+        };
+        // At the comparison behind the last flag, and behind one before it.
+        let (index, last_flag) = at(0x1027, (2, 1, 2));
+        assert_eq!(goes_round(&code, index, &last_flag), Some(true));
+        assert_eq!(goes_round(&code, index, &at(0x1027, (2, 0, 2)).1), Some(false));
+        let one_of_many = at(0x1027, (2, 1, 9)).1;
+        assert_eq!(goes_round(&code, index, &one_of_many), None);
+        // An array that is summed up once is work: nothing has been seen of another round.
+        let mut rounds = Rounds::default();
+        assert!(!rounds.waits(&code, index, &one_of_many));
+        assert!(rounds.waits(&code, index, &last_flag) && rounds.waits(&code, index, &one_of_many));
+    }
+
     #[test]
     fn loops_that_work() {
+        // xor eax,eax; cmp [rdi+8*rax],rsi; je +11; inc rax; cmp rax,rdx; jb; dec ecx; jne: an array that is searched again and again.
+        let searches = [
+            0x31, 0xc0, 0x48, 0x39, 0x34, 0xc7, 0x74, 0x0c, 0x48, 0xff, 0xc0, 0x48, 0x39, 0xd0, 0x72, 0xf3, 0xff, 0xc9,
+            0x75, 0xec, 0xc3,
+        ];
+        assert!(!is_wait(&searches));
+        // The same with a sum: xor eax,eax; xor ebx,ebx; add rbx,[rdi+8*rax]; inc rax; cmp rax,rdx; jb; cmp rbx,rsi; je +4; dec ecx; jne.
+        let sums = [
+            0x31, 0xc0, 0x31, 0xdb, 0x48, 0x03, 0x1c, 0xc7, 0x48, 0xff, 0xc0, 0x48, 0x39, 0xd0, 0x72, 0xf4, 0x48, 0x39,
+            0xf3, 0x74, 0x04, 0xff, 0xc9, 0x75, 0xe7, 0xc3,
+        ];
+        assert!(!is_wait(&sums));
+        // mov rax,[rbx]; mov rbx,rax; test rax,rax; jne: a list; the address of what is loaded changes.
+        assert!(!is_wait(&[0x48, 0x8b, 0x03, 0x48, 0x89, 0xc3, 0x48, 0x85, 0xc0, 0x75, 0xf5]));
         // mov rax,[rax]; test rax,rax; jne: a list.
         assert!(!is_wait(&[0x48, 0x8b, 0x00, 0x48, 0x85, 0xc0, 0x75, 0xf8]));
         // cmp byte [rax],0; lea rax,[rax+1]; jne: a search.
