@@ -203,7 +203,7 @@ fn are_told_by_size(objects: [&ObjectUse; 2]) -> bool {
     let has =
         |object: &ObjectUse| [true, false].map(|small| object.instances.iter().any(|of| (of.blocks > 0) == small));
     let [[a_small, a_large], [b_small, b_large]] = objects.map(has);
-    !(a_small && b_small) && !(a_large && b_large)
+    !((a_small && b_small) || (a_large && b_large))
 }
 
 /// One rule for objects that have one name, which calls all of them.
