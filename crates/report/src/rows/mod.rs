@@ -128,7 +128,7 @@ impl<'a> Selection<'a> {
     }
 
     /// A value that follows from the samples; `None` if they could not be read.
-    pub fn from_samples<T>(&self, value: T) -> Option<T> {
+    pub fn if_sampled<T>(&self, value: T) -> Option<T> {
         (!lacks(self.findings, "samples")).then_some(value)
     }
 

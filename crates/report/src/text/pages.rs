@@ -50,10 +50,10 @@ pub fn pages(selection: &Selection, page: &Page) -> Result<String, ReportError> 
             Cell::new(units::bytes(row.detail.page_bytes)),
             Cell::new(row.page.node.map_or("-".to_string(), |node| node.to_string())),
             Cell::new(page.pen.bar(row.page.samples as f64 / largest as f64, 6)).style(Style::Accent),
-            Cell::new(selection.from_samples(units::count(row.page.samples as f64)).unwrap_or_default()),
+            Cell::new(selection.if_sampled(units::count(row.page.samples as f64)).unwrap_or_default()),
             Cell::new(row.page.memory.map(units::count).unwrap_or_default()),
             Cell::new(owner),
-            Cell::new(selection.from_samples(units::grouped(row.page.by_thread.len() as u64)).unwrap_or_default()),
+            Cell::new(selection.if_sampled(units::grouped(row.page.by_thread.len() as u64)).unwrap_or_default()),
             Cell::new(&toucher).phrase(format!("first touch {toucher}")),
         ]);
     }
@@ -87,13 +87,10 @@ pub fn nodes(selection: &Selection, page: &Page) -> String {
             Cell::new(units::bytes(row.bytes)).phrase(units::bytes(row.bytes)),
             Cell::new(units::grouped(row.objects as u64)).phrase(units::plural(row.objects as u64, "object")),
             Cell::new(
-                row.samples.and_then(|n| selection.from_samples(n)).map(|n| units::count(n as f64)).unwrap_or_default(),
+                row.samples.and_then(|n| selection.if_sampled(n)).map(|n| units::count(n as f64)).unwrap_or_default(),
             ),
             Cell::new(
-                row.threads
-                    .and_then(|n| selection.from_samples(n))
-                    .map(|n| units::grouped(n as u64))
-                    .unwrap_or_default(),
+                row.threads.and_then(|n| selection.if_sampled(n)).map(|n| units::grouped(n as u64)).unwrap_or_default(),
             ),
             Cell::new(name),
         ]);
