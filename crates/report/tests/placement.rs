@@ -78,8 +78,8 @@ fn a_plan_with_its_reasons() {
         objects: vec![
             advice("field", Verdict::Advised, "block"),
             advice("table\u{1b}[31m", Verdict::Weak, "interleave"),
-            advice("grid", Verdict::Right, ""),
-            ObjectAdvice { local_now: 0.95, ..advice("home", Verdict::Right, "") },
+            advice("grid", Verdict::NoGain, ""),
+            advice("home", Verdict::Right, ""),
             advice("cold", Verdict::Cold, ""),
         ],
         waiting_share: Some(0.25),
