@@ -19,7 +19,7 @@ pub struct Case<'a> {
     pub weight: Weight,
     /// The chosen layout.
     pub layout: &'a Layout,
-    /// Whether a plan can place it.
+    /// True if a plan can place it.
     pub is_named: bool,
     /// Objects that are allocated by the same line.
     pub twins: &'a [String],

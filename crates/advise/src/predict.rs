@@ -74,7 +74,7 @@ pub fn predict(usage: &Usage, machine: &MachineModel, options: &Options) -> Resu
     })
 }
 
-/// What is to be known of the placement of each page by its owner.
+/// The limit of a placement of each page by its owner.
 pub fn by_samples(model: &Model<'_>) -> Option<String> {
     let sentence = "By owner places each page by its own samples: where they are few, it looks better than it is.";
     (!model.demand.is_exact()).then(|| sentence.to_owned())
@@ -157,7 +157,7 @@ pub fn own_layout<'a>(object: &ObjectUse, layout: &'a Layout) -> &'a Layout {
     }
 }
 
-/// Whether a plan can place it.
+/// True if a plan can place it.
 pub fn is_placeable(object: &ObjectUse) -> bool {
     !matches!(object.kind.as_str(), "stack" | "tls")
 }

@@ -236,7 +236,7 @@ fn waiting_for_a_cpu_is_not_predicted() {
     let of = predictions.candidates.iter().find(|of| of.name == "by owner").expect("a candidate");
     assert!(of.time_s < 0.02 && of.high_s > 0.4, "{of:?}");
     assert!(predictions.assumptions.iter().any(|of| of.starts_with("The program had more threads than CPUs")));
-    // What was spent in spin loops is known to have kept CPUs busy.
+    // Time in spin loops is known to have kept CPUs busy.
     times.threads.iter_mut().for_each(|thread| thread.waiting_s = 0.12);
     let predictions = predict(&times, &quiet(2), &Options::default()).expect("predictions");
     let of = predictions.candidates.iter().find(|of| of.name == "by owner").expect("a candidate");

@@ -91,7 +91,7 @@ fn threads_are_placed_node_by_node_or_in_turn() {
 
 /// A table that two threads read at random, with a sample or none on most pages: it has no owners, and no node is its home.
 #[test]
-fn what_all_threads_share_is_shared_by_more_threads() {
+fn an_object_that_all_threads_share_is_shared_by_more_threads() {
     let bits = |page: u64| {
         let mixed = page.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40

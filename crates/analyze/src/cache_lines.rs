@@ -36,7 +36,7 @@ pub struct CacheLine {
     users: Vec<User>,
 }
 
-/// What a worker did with a line.
+/// Use of a line by a worker.
 #[derive(Clone, Copy, Debug)]
 struct User {
     worker: i32,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shows_no_sharing_is_silent() {
+    fn lines_without_sharing_are_not_named() {
         // Lines of their own, nobody writes, one after the other, and too few samples.
         assert_eq!(said(&[(1, 0, true, 100, 0), (2, 64, true, 100, 0)]), None);
         assert_eq!(said(&[(1, 0, false, 100, 0), (2, 8, false, 100, 0)]), None);

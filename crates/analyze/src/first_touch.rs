@@ -137,7 +137,7 @@ impl Touches {
                 return Some(Touch { object: None, ..touch });
             }
             let Some(from) = from else { return touch };
-            // What was there before the pages were moved is gone.
+            // Objects that lay there before the pages were moved are gone.
             let old = &tables.objects[from];
             let of_page = |row: &ObjectRow| row.addr as u64 / tables.page_bytes;
             let number = page.checked_sub(of_page(row))?;

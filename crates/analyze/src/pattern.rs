@@ -53,7 +53,7 @@ impl Used {
     }
 }
 
-/// What samples show of one instance.
+/// Samples of one instance.
 #[derive(Clone, Debug)]
 pub struct Sampled {
     /// Ascending.

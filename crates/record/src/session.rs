@@ -8,12 +8,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::caller::Leaves;
 use crate::callsite::CallSites;
-use crate::clock::code::CodeCache;
+use crate::clock::code::{CodeCache, Located};
 use crate::clock::counts::evidence::{Clock, Sample};
 use crate::clock::lift::STACK_POINTER;
 use crate::clock::machine::Machine;
 use crate::clock::rules::{self, Found};
-use crate::clock::run_time::is_run_time;
 use crate::code_places::CodePlaces;
 use crate::exact::{Counts, Emulated, Traced};
 use crate::filter::{Filter, Verdict};
@@ -406,7 +405,7 @@ impl Session {
             self.push_unknown(taken, ip, Rule::Unreadable);
             return;
         };
-        if let Some(head) = self.waiting_caller(process, place, stack) {
+        if let Some(head) = self.waiting_caller(process, place, &located, stack) {
             if let Some(taken) = taken {
                 let ip = head.wrapping_add(located.bias);
                 let place = self.place(process, ip);
@@ -574,12 +573,20 @@ impl Session {
         (samples as f64 / self.data_samples.max(1) as f64).min(1.0)
     }
 
-    /// Where a thread of a run time of OpenMP waits that stands in a function which its loop calls: the loop's first instruction.
-    fn waiting_caller(&mut self, process: ProcessId, place: Option<(PathId, u64)>, stack: &[u8]) -> Option<u64> {
-        let (path, vaddr) = place.filter(|(path, _)| is_run_time(self.modules.path(*path)))?;
+    /// The first instruction of the loop in a run time of OpenMP that calls the function of a sample to ask whether it still has to wait.
+    fn waiting_caller(
+        &mut self,
+        process: ProcessId,
+        place: Option<(PathId, u64)>,
+        located: &Located,
+        stack: &[u8],
+    ) -> Option<u64> {
+        if !located.unit.borrow().is_a_question() {
+            return None;
+        }
         let back = u64::from_le_bytes(*stack.first_chunk()?);
-        let (caller, back) = self.place(process, back)?;
-        (caller == path).then(|| self.code.waiting_caller(&mut self.modules, path, [vaddr, back]))?
+        let caller = self.place(process, back).filter(|(path, _)| place.is_some_and(|(own, _)| own == *path))?;
+        self.code.waiting_loop(&mut self.modules, caller)
     }
 
     fn push_unknown(&mut self, taken: Taken, ip: u64, rule: Rule) {

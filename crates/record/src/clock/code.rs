@@ -36,6 +36,11 @@ impl Unit {
         Rc::new(RefCell::new(Self { code, recovery: Recovery::default(), learnt: Learnt::default() }))
     }
 
+    /// True for a function of a run time of OpenMP that loops which wait may call in each round.
+    pub fn is_a_question(&self) -> bool {
+        self.code.is_run_time && run_time::is_a_question(&self.code)
+    }
+
     /// The code, the account of its operands, and what has been learnt of it.
     pub fn parts(&mut self) -> (&Code, &mut Recovery, &mut Learnt) {
         (&self.code, &mut self.recovery, &mut self.learnt)
@@ -95,14 +100,8 @@ impl CodeCache {
         self.in_memory(pid, ip)
     }
 
-    /// The first instruction of the loop that waits and that calls the code at `vaddr` of a run time of OpenMP, which returns to `back`: all
-    /// of them addresses of the file.
-    pub fn waiting_caller(&mut self, modules: &mut ModuleStore, path: PathId, [vaddr, back]: [u64; 2]) -> Option<u64> {
-        let called = self.in_file(modules, path, vaddr, 0)?;
-        if !run_time::is_a_question(&called.unit.borrow().code) {
-            return None;
-        }
-        // Behind the call.
+    /// The first instruction of the loop that waits and that makes the call before an address, as an address of the file.
+    pub fn waiting_loop(&mut self, modules: &mut ModuleStore, (path, back): (PathId, u64)) -> Option<u64> {
         let located = self.in_file(modules, path, back, 0)?;
         let code = &located.unit.borrow().code;
         code.ops[located.index.checked_sub(1)?].spin.map(|head| code.ops[head as usize].ip)
